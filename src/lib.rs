@@ -1,0 +1,4 @@
+//! Is this host tuned for the latency-critical process that it is about to run?
+#![forbid(unsafe_code)]
+
+pub mod reading;
