@@ -1,4 +1,5 @@
 //! Is this host tuned for the latency-critical process that it is about to run?
 #![forbid(unsafe_code)]
 
+pub mod cpuset;
 pub mod reading;
