@@ -2,4 +2,5 @@
 #![forbid(unsafe_code)]
 
 pub mod cpuset;
+pub mod problem;
 pub mod reading;
