@@ -2,5 +2,6 @@
 #![forbid(unsafe_code)]
 
 pub mod cpuset;
+pub mod doc;
 pub mod problem;
 pub mod reading;
