@@ -5,3 +5,4 @@ pub mod cpuset;
 pub mod doc;
 pub mod problem;
 pub mod reading;
+pub mod units;
