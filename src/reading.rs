@@ -42,6 +42,12 @@ impl Obstacle {
     }
 }
 
+impl From<Errno> for Obstacle {
+    fn from(errno: Errno) -> Self {
+        Obstacle::Errno(errno)
+    }
+}
+
 impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
