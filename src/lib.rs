@@ -5,4 +5,5 @@ pub mod cpuset;
 pub mod doc;
 pub mod problem;
 pub mod reading;
+pub mod root;
 pub mod units;

@@ -1,0 +1,396 @@
+//! A folder laid out like `/`: the live host or a captured tree, read without ever leaving it.
+//!
+//! This is the only module that opens or lists files of an audited host. What is asked of it may be hostile: links that
+//! lead out, FIFOs that wait for a writer, devices that act when they are opened, files without an end. So every path is
+//! resolved inside the root by the kernel ([openat2(2)] with `RESOLVE_IN_ROOT`), or by `walk` where the kernel cannot;
+//! nothing but regular files is read; and what is read or listed is bounded.
+//!
+//! The live host is trusted in one respect: its mounts (`/proc`, `/sys`, `/dev`) are crossed. A tree is one mount, and a
+//! bind inside it is refused with `EXDEV`. What a tree of plain files cannot hold, `capture` adds.
+//!
+//! [openat2(2)]: https://man7.org/linux/man-pages/man2/openat2.2.html
+
+mod capture;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::buffer::spare_capacity;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2, stat, statat};
+use rustix::io::{Errno, read, retry_on_intr};
+
+use self::capture::Capture;
+use self::walk::Anchor;
+use crate::reading::{Obstacle, Reading, quote};
+
+/// The most that is read of one file: far above every file of `/proc` and `/sys` that a fact reads, `/proc/interrupts`
+/// of a large host included.
+const MAX_FILE: usize = 1 << 20;
+
+/// The most entries of one folder that are listed: `/proc` of a host at its thread limit has fewer.
+const MAX_ENTRIES: usize = 200_000;
+
+/// How often a path is tried again when a rename elsewhere on the host made the kernel unsure of a `..` in it.
+const OPENAT2_TRIES: usize = 16;
+
+/// The file at a tree's top that holds what a plain file cannot.
+const CAPTURE: &str = "capture.toml";
+
+/// Look at a file without opening it: no FIFO waits and no device acts.
+const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+/// Open a file for reading; whatever it turns out to be, this does not wait for a peer or take a terminal.
+const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+/// Open a folder for listing. `O_DIRECTORY` has the kernel refuse anything else before it is opened.
+const LIST: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// A folder laid out like `/`.
+#[derive(Debug)]
+pub struct Root {
+    name: String,
+    live: bool,
+    anchor: Anchor,
+    resolver: Resolver,
+    capture: Capture,
+}
+
+/// Why a folder cannot serve as a root. Nothing is audited then.
+#[derive(Debug, thiserror::Error)]
+pub enum RootError {
+    /// The folder cannot be opened.
+    #[error("cannot open {dir}: {why}")]
+    Open {
+        /// The folder as the user named it.
+        dir: String,
+        /// The operating system's answer.
+        why: Errno,
+    },
+    /// It is there and is something else.
+    #[error("{dir} is not a folder")]
+    NotAFolder {
+        /// The path as the user named it.
+        dir: String,
+    },
+    /// The tree has a `capture.toml` that cannot be read. It is not passed over: without it the tree would audit to
+    /// another report.
+    #[error("cannot read {file}: {why}")]
+    CaptureUnreadable {
+        /// The tree's `capture.toml`.
+        file: String,
+        /// Why it cannot be read.
+        why: Obstacle,
+    },
+    /// The tree's `capture.toml` is wrong.
+    #[error("{file}:{line}:{column}: {message}, in: {text}")]
+    CaptureWrong {
+        /// The tree's `capture.toml`.
+        file: String,
+        /// The line of the fault, from 1.
+        line: usize,
+        /// The column of the fault in characters, from 1.
+        column: usize,
+        /// What is wrong, printable.
+        message: String,
+        /// The line of the fault, printable.
+        text: String,
+    },
+}
+
+/// What a folder holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// The entries, sorted by name, without those whose name begins with a dot.
+    pub entries: Vec<Entry>,
+    /// Were there more entries than the limit, so that some are missing?
+    pub cut: bool,
+}
+
+/// An entry of a folder.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entry {
+    /// Its name. One that is not UTF-8 has replacement characters in it and cannot be asked for.
+    pub name: String,
+    /// Is it a folder? No link is followed to tell.
+    pub is_dir: bool,
+    /// Is it a symbolic link?
+    pub is_link: bool,
+}
+
+/// Who resolves paths inside the root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Resolver {
+    /// The kernel, by openat2.
+    Kernel,
+    /// [`walk`], one component at a time.
+    Walk,
+}
+
+impl Root {
+    /// Opens a folder as a root: `/` for the live host, a captured tree otherwise.
+    pub fn open(dir: &Path) -> Result<Root, RootError> {
+        let failed = |why| RootError::Open { dir: dir.display().to_string(), why };
+        let folder = open(dir, LOOK, Mode::empty()).map_err(failed)?;
+        let itself = fstat(&folder).map_err(failed)?;
+        if FileType::from_raw_mode(itself.st_mode) != FileType::Directory {
+            return Err(RootError::NotAFolder { dir: dir.display().to_string() });
+        }
+        // Not by spelling: `//`, `/.` and a link to `/` are the live host too.
+        let slash = stat("/").map_err(failed)?;
+        let live = (itself.st_dev, itself.st_ino) == (slash.st_dev, slash.st_ino);
+        let resolver = Resolver::detect(&folder).map_err(failed)?;
+        Root::assemble(dir, folder, live, resolver)
+    }
+
+    /// The second half of [`Root::open`], where tests choose what it finds out.
+    fn assemble(dir: &Path, folder: OwnedFd, live: bool, resolver: Resolver) -> Result<Root, RootError> {
+        let name = dir.display().to_string();
+        let anchor = if live { Ok(Anchor::across_mounts(folder)) } else { Anchor::within_mount(folder) };
+        let anchor = anchor.map_err(|why| RootError::Open { dir: name.clone(), why })?;
+        let mut root = Root { name, live, anchor, resolver, capture: Capture::default() };
+        if !live {
+            root.capture = root.load_capture(dir)?;
+        }
+        Ok(root)
+    }
+
+    fn load_capture(&self, dir: &Path) -> Result<Capture, RootError> {
+        // Not by reading it: a link that leads nowhere is a file that cannot be read, not one that is absent.
+        if let Err(Errno::NOENT) = statat(self.anchor.folder(), CAPTURE, AtFlags::SYMLINK_NOFOLLOW) {
+            return Ok(Capture::default());
+        }
+        let file = dir.join(CAPTURE).display().to_string();
+        let unreadable = |why| RootError::CaptureUnreadable { file: file.clone(), why };
+        let bytes = self.contents(CAPTURE).map_err(unreadable)?;
+        let text = String::from_utf8(bytes).map_err(|_| unreadable(Obstacle::Other("not UTF-8 text".into())))?;
+        Capture::parse(&text, &file)
+    }
+
+    /// The folder as the user named it, for reports.
+    pub fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    /// Is this the host's own `/`, however it was spelled?
+    pub fn is_live(&self) -> bool {
+        self.live
+    }
+
+    /// Reads a whole text file, up to 1 MiB. The path is relative to the root: `sys/devices/system/cpu/online`.
+    pub fn read(&self, path: &str) -> Reading<String> {
+        self.read_bytes(path).and_then(|bytes| match String::from_utf8(bytes) {
+            Ok(text) => Reading::Value(text),
+            Err(error) => Reading::Malformed(quote(&String::from_utf8_lossy(error.as_bytes()))),
+        })
+    }
+
+    /// Reads a whole file, up to 1 MiB, whatever its bytes are.
+    pub fn read_bytes(&self, path: &str) -> Reading<Vec<u8>> {
+        answer(self.recorded_error(path).and_then(|()| self.contents(path)))
+    }
+
+    /// Reads a device that answers with a signed 32-bit number: `dev/cpu_dma_latency`.
+    ///
+    /// Opening that one for reading asks for the default latency, which constrains nothing. A tree's devices are never
+    /// opened: there the number comes from `capture.toml` or is not exposed.
+    pub fn read_s32(&self, path: &str) -> Reading<i32> {
+        answer(self.recorded_error(path).and_then(|()| {
+            if self.live {
+                self.device_s32(path)
+            } else {
+                self.recorded(path, Capture::binary).ok_or(Obstacle::Errno(Errno::NOENT))
+            }
+        }))
+    }
+
+    /// Lists a folder, up to 200 000 entries. What is no folder has no entries to expose.
+    pub fn list(&self, path: &str) -> Reading<Listing> {
+        answer(self.recorded_error(path).and_then(|()| entries(self.open_inside(path, LIST)?, MAX_ENTRIES)))
+    }
+
+    /// Is it there, whatever it is? Links are followed: one that leads nowhere is not there.
+    pub fn exists(&self, path: &str) -> Reading<()> {
+        answer(self.recorded_error(path).and_then(|()| self.open_inside(path, LOOK).map(drop)))
+    }
+
+    /// Does the file's mode let anybody write it? `None` when nothing says so.
+    ///
+    /// The kernel clears the write bits of the affinity of an interrupt that cannot be moved. On the live host the inode
+    /// says so; git and tar do not keep such modes, so for a tree only `capture.toml` counts. `smp_affinity` and
+    /// `smp_affinity_list` are one thing under two names: when one of them is not writable, neither is.
+    pub fn writable(&self, path: &str) -> Option<bool> {
+        let twin = affinity_twin(path);
+        let modes = [Some(path), twin.as_deref()].into_iter().flatten().filter_map(|name| self.mode(name));
+        modes.map(|mode| mode & 0o222 != 0).reduce(|one, other| one && other)
+    }
+
+    fn mode(&self, path: &str) -> Option<u32> {
+        if self.live {
+            let file = self.open_inside(path, LOOK).ok()?;
+            fstat(&file).ok().map(|stat| stat.st_mode)
+        } else {
+            self.recorded(path, Capture::mode)
+        }
+    }
+
+    /// The error that `capture.toml` says this path answers with. It wins over a file that is there.
+    fn recorded_error(&self, path: &str) -> Result<(), Obstacle> {
+        match self.recorded(path, Capture::error) {
+            Some(errno) => Err(Obstacle::Errno(errno)),
+            None => Ok(()),
+        }
+    }
+
+    /// Looks a path up in `capture.toml`: as it was asked and, failing that, as it is without the links on its way.
+    fn recorded<T>(&self, path: &str, look_up: fn(&Capture, &str) -> Option<T>) -> Option<T> {
+        if self.capture.is_empty() {
+            return None;
+        }
+        look_up(&self.capture, path).or_else(|| look_up(&self.capture, &self.anchor.resolve(path)?))
+    }
+
+    fn contents(&self, path: &str) -> Result<Vec<u8>, Obstacle> {
+        if !self.live {
+            // Anybody may have made the tree, so its devices are not even opened.
+            expect_type(&self.open_inside(path, LOOK)?, FileType::RegularFile)?;
+        }
+        let file = self.open_inside(path, READ)?;
+        // Again, for the file may have been exchanged since.
+        expect_type(&file, FileType::RegularFile)?;
+        read_to_end(&file)
+    }
+
+    fn device_s32(&self, path: &str) -> Result<i32, Obstacle> {
+        let device = self.open_inside(path, READ)?;
+        expect_type(&device, FileType::CharacterDevice)?;
+        let mut bytes = [0; 4];
+        match retry_on_intr(|| read(&device, &mut bytes))? {
+            4 => Ok(i32::from_ne_bytes(bytes)),
+            count => Err(Obstacle::Other(format!("gave {count} of 4 bytes"))),
+        }
+    }
+
+    /// Opens what a path leads to inside the root.
+    fn open_inside(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Obstacle> {
+        if path.contains('\0') {
+            return Err(Obstacle::Other("the path holds a NUL".into()));
+        }
+        if self.resolver == Resolver::Kernel {
+            for _ in 0..OPENAT2_TRIES {
+                match openat2(self.anchor.folder(), path, flags, Mode::empty(), self.confinement()) {
+                    Err(Errno::AGAIN | Errno::INTR) => {}
+                    opened => return opened.map_err(Obstacle::Errno),
+                }
+            }
+            // The host renames without a pause; the walk does not mind.
+        }
+        self.anchor.open(path, flags).map_err(Obstacle::Errno)
+    }
+
+    fn confinement(&self) -> ResolveFlags {
+        let inside = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        if self.live { inside } else { inside | ResolveFlags::NO_XDEV }
+    }
+}
+
+impl Resolver {
+    /// Tries openat2 once; a kernel before 5.6, or a seccomp filter that predates it, leaves the walk.
+    fn detect(folder: &OwnedFd) -> Result<Resolver, Errno> {
+        match openat2(folder, ".", LOOK, Mode::empty(), ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS) {
+            Ok(_) => Ok(Resolver::Kernel),
+            Err(Errno::NOSYS | Errno::PERM | Errno::TOOBIG) => Ok(Resolver::Walk),
+            Err(why) => Err(why),
+        }
+    }
+}
+
+/// What a result means to whoever asked: an absent file is not an obstacle.
+fn answer<T>(result: Result<T, Obstacle>) -> Reading<T> {
+    match result {
+        Ok(value) => Reading::Value(value),
+        // ESRCH: the process that the file was about is gone, and its files with it.
+        Err(Obstacle::Errno(Errno::NOENT | Errno::NOTDIR | Errno::SRCH)) => Reading::NotExposed,
+        Err(obstacle) => Reading::Unreadable(obstacle),
+    }
+}
+
+fn expect_type(file: &OwnedFd, wanted: FileType) -> Result<(), Obstacle> {
+    let found = FileType::from_raw_mode(fstat(file)?.st_mode);
+    if found == wanted {
+        return Ok(());
+    }
+    Err(Obstacle::Other(format!("is {}, not {}", type_name(found), type_name(wanted))))
+}
+
+fn type_name(file_type: FileType) -> &'static str {
+    match file_type {
+        FileType::RegularFile => "a file",
+        FileType::Directory => "a folder",
+        FileType::Symlink => "a link",
+        FileType::Fifo => "a FIFO",
+        FileType::Socket => "a socket",
+        FileType::CharacterDevice => "a character device",
+        FileType::BlockDevice => "a block device",
+        FileType::Unknown => "of an unknown type",
+    }
+}
+
+/// Reads until the end of the file, not until its size: that is 0 in procfs and 4096 in sysfs.
+fn read_to_end(file: &OwnedFd) -> Result<Vec<u8>, Obstacle> {
+    let mut bytes = Vec::with_capacity(4096);
+    while retry_on_intr(|| read(file, spare_capacity(&mut bytes)))? > 0 {
+        if bytes.len() > MAX_FILE {
+            return Err(Obstacle::Other("larger than 1 MiB".into()));
+        }
+        if bytes.len() == bytes.capacity() {
+            bytes.reserve(bytes.len());
+        }
+    }
+    Ok(bytes)
+}
+
+fn entries(folder: OwnedFd, limit: usize) -> Result<Listing, Obstacle> {
+    let mut folder = Dir::new(folder)?;
+    let mut listing = Listing::default();
+    let mut seen = 0;
+    while let Some(found) = folder.read() {
+        let found = found?;
+        let name = found.file_name();
+        if name == c"." || name == c".." {
+            continue;
+        }
+        if seen == limit {
+            listing.cut = true;
+            break;
+        }
+        seen += 1;
+        if name.to_bytes().starts_with(b".") {
+            continue;
+        }
+        let file_type = match found.file_type() {
+            // The file system does not say. An entry that is gone since is neither folder nor link.
+            FileType::Unknown => statat(folder.fd()?, name, AtFlags::SYMLINK_NOFOLLOW)
+                .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
+            known => known,
+        };
+        listing.entries.push(Entry {
+            name: name.to_string_lossy().into_owned(),
+            is_dir: file_type == FileType::Directory,
+            is_link: file_type == FileType::Symlink,
+        });
+    }
+    listing.entries.sort_unstable();
+    Ok(listing)
+}
+
+/// The other name of an interrupt's affinity: `smp_affinity` for `smp_affinity_list` in the same folder, and back.
+fn affinity_twin(path: &str) -> Option<String> {
+    let name = path.rsplit('/').next()?;
+    let folder = path.strip_suffix(name)?;
+    match name {
+        "smp_affinity" => Some(format!("{folder}smp_affinity_list")),
+        "smp_affinity_list" => Some(format!("{folder}smp_affinity")),
+        _ => None,
+    }
+}
