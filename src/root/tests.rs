@@ -308,32 +308,41 @@ fn a_bind_does_not_lead_out_of_a_tree() {
     holder.wait().unwrap();
 }
 
-/// While a folder and a link that leads out change places, no read comes from outside.
+/// While a folder or a file changes places with a link that leads out, no read comes from outside.
 #[test]
 fn an_exchange_while_reading_does_not_lead_out() {
     let outside = Tree::new();
     outside.file("text", "outside\n");
     let tree = Tree::new();
-    tree.file("a/text", "inside\n").link("b", outside.0.path().to_str().unwrap()).link("up", "a/../a/text");
-    let (a, b) = (tree.at("a"), tree.at("b"));
+    tree.file("folder/text", "inside\n").link("folder-out", outside.0.path().to_str().unwrap());
+    tree.file("file", "inside\n").link("file-out", outside.at("text").to_str().unwrap());
+    tree.link("up", "folder/../folder/text");
+    let exchange = |one: &Path, other: &Path| renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE);
+    let (folder, folder_out) = (tree.at("folder"), tree.at("folder-out"));
+    let (file, file_out) = (tree.at("file"), tree.at("file-out"));
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                if renameat_with(CWD, &a, CWD, &b, RenameFlags::EXCHANGE).is_err() {
+                if exchange(&folder, &folder_out).and_then(|()| exchange(&file, &file_out)).is_err() {
+                    println!("skipped: this file system does not exchange");
                     break;
                 }
             }
         });
-        for root in tree.roots() {
-            for _ in 0..300 {
-                for path in ["a/text", "up"] {
-                    let reading = root.read(path);
-                    assert!(matches!(&reading, Reading::NotExposed) || reading == text("inside\n"), "{reading:?}");
-                }
-            }
-        }
+        let readings: Vec<_> = tree
+            .roots()
+            .iter()
+            .flat_map(|root| (0..500).flat_map(|_| ["folder/text", "up", "file"].map(|path| root.read(path))))
+            .collect();
+        // Before any assertion: a panic here would leave the other thread running and the scope waiting for it.
         done.store(true, Ordering::Relaxed);
+        for reading in readings {
+            // ELOOP: the walk opens a name that it knows to be no link, and by then it is one.
+            let harmless =
+                reading == text("inside\n") || reading == Reading::NotExposed || reading == errno(Errno::LOOP);
+            assert!(harmless, "{reading:?}");
+        }
     });
 }
 

@@ -219,9 +219,24 @@ fn mount_id_by_fdinfo(file: BorrowedFd<'_>) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use rustix::fs::open;
 
     use super::*;
+
+    #[test]
+    fn a_file_that_became_a_link_since_it_was_found_is_not_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = dir.path().join("file");
+        fs::write(&name, "").unwrap();
+        let anchor = Anchor::within_mount(open(dir.path(), LOOK, Mode::empty()).unwrap()).unwrap();
+        let mut walk = Walk::new(&anchor, "file");
+        walk.finish().unwrap();
+        fs::remove_file(&name).unwrap();
+        symlink("/proc/version", &name).unwrap();
+        assert_eq!(walk.open(OFlags::RDONLY).unwrap_err(), Errno::LOOP);
+    }
 
     #[test]
     fn mounts_are_told_apart_in_each_way() {
