@@ -165,6 +165,16 @@ impl Table {
         self.entries.iter().map(|(key, _)| key)
     }
 
+    /// Is there no key left?
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Everything that is not taken yet, for tables whose keys are names of the user's own.
+    pub fn into_entries(self) -> Vec<(Spanned<String>, Spanned<Value>)> {
+        self.entries
+    }
+
     /// Reports each of the keys that is not there, pointing at the table's header. To be asked before they are taken.
     pub fn require(&self, keys: &[&str], problems: &mut Vec<Problem>) {
         for key in keys.iter().filter(|key| !self.has(key)) {

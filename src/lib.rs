@@ -3,6 +3,7 @@
 
 pub mod cpuset;
 pub mod doc;
+pub mod plan;
 pub mod problem;
 pub mod reading;
 pub mod root;
