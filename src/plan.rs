@@ -98,6 +98,12 @@ pub fn is_interface_name(name: &str) -> bool {
         && !name.contains(|c: char| c == '/' || c == ':' || c == '\0' || c.is_ascii_whitespace())
 }
 
+/// May a role have this name? The plan's own keys are kept, because in TOML a key belongs to the header above it:
+/// `idle = "29"` below `[hot]` would become a hot role.
+pub fn is_role_name(name: &str) -> bool {
+    !name.is_empty() && !KEYS.contains(&name) && !name.contains(char::is_control)
+}
+
 /// What a set of CPUs is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
@@ -224,11 +230,15 @@ impl Reader<'_> {
         let mut roles = Vec::new();
         let header = if purpose == Use::Hot { "[hot]" } else { "[cold]" };
         for (name, value) in table.into_entries() {
-            // In TOML a key belongs to the header above it: `idle = "29"` below [hot] would become a hot role.
-            if KEYS.contains(&name.value.as_str()) {
-                let message = format!("`{}` is a key of the plan, not a role", name.value);
+            if !is_role_name(&name.value) {
+                let (message, help) = if KEYS.contains(&name.value.as_str()) {
+                    let message = format!("`{}` is a key of the plan, not a role", name.value);
+                    (message, "move it above the first [header], or rename the role")
+                } else {
+                    ("this cannot be the name of a role".to_owned(), "write a name")
+                };
                 let problem = Problem::new(name.span, message, format!("this belongs to {header}"));
-                self.problems.push(problem.help("move it above the first [header], or rename the role"));
+                self.problems.push(problem.help(help));
                 continue;
             }
             let what = format!("`{}` in {header}", name.value);
@@ -418,6 +428,7 @@ logger = 28
             ("[hot]\na = 1\n[hot]\nb = 2\n", "3:2", &["`hot` is given twice"]),
             ("[hot]\na = 1\n[cold]\na = 2\n", "4:1", &["role `a` is given twice", "given first here"]),
             ("[hot]\na = 1\nidle = \"2\"\n", "3:1", &["`idle` is a key of the plan, not a role", "above the first"]),
+            ("[hot]\n\"\" = 1\n", "2:1", &["cannot be the name of a role"]),
             ("idle = \"2\"\n[hot]\na = 2\n", "3:5", &["CPU 2 is in both `idle` and `a` in [hot]", "1 | idle"]),
             ("[hot]\na = \"2-5\"\nb = \"4-9\"\n", "3:5", &["CPUs 4-5 are in both `a` in [hot] and `b` in [hot]"]),
             ("[hot]\na = 2\n[cold]\nb = 2\n", "4:5", &["`a` in [hot] and `b` in [cold]"]),
