@@ -7,4 +7,5 @@ pub mod plan;
 pub mod problem;
 pub mod reading;
 pub mod root;
+pub mod topology;
 pub mod units;
