@@ -12,6 +12,11 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(pub u64);
 
+impl Bytes {
+    /// No limit: what `RLIM_INFINITY` is to the kernel and `unlimited` in `/proc/PID/limits`. Never read from a plan.
+    pub const UNLIMITED: Self = Self(u64::MAX);
+}
+
 /// A duration in microseconds: the kernel's own unit for the latencies of idle states.
 ///
 /// Read: `2us`, `2µs`, `1 ms`, `1s`, and whole microseconds in `ns`. Printed in the largest unit that divides it.
@@ -112,6 +117,7 @@ impl FromStr for Bytes {
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match largest(BINARY, self.0) {
+            _ if *self == Self::UNLIMITED => f.write_str("unlimited"),
             Some((number, unit)) => write!(f, "{number} {unit}"),
             None if self.0 == 1 => f.write_str("1 byte"),
             None => write!(f, "{} bytes", self.0),

@@ -1,0 +1,194 @@
+//! The audit: rules held against a host for a plan.
+
+use crate::fact::{Cause, Host, Value, kernel};
+use crate::reading::Reading;
+use crate::report::{Decision, Evidence, Finding, Grounds, Offending, PlanSummary, Remedy, Report};
+use crate::rule::{Assertion, Condition, Otherwise, Rule, RuleSet, Template};
+
+mod verb;
+
+use verb::{Judgement, Outcome};
+
+/// Judges a host by rules.
+pub fn audit(rules: &RuleSet, host: &Host<'_>, strict: bool) -> Report {
+    Report {
+        plan: summary(host),
+        root: host.root.name(),
+        kernel: kernel::release_text(host),
+        findings: rules.iter().map(|rule| finding(rule, host)).collect(),
+        strict,
+    }
+}
+
+fn summary(host: &Host<'_>) -> PlanSummary {
+    let plan = host.plan;
+    let fact = |name: &str| {
+        let observation = crate::fact::find(name).and_then(|fact| verb::observe(fact, host))?;
+        match observation.reading.value() {
+            Some(Value::Cpus(cpus)) if observation.gap.is_none() => Some(cpus.to_string()),
+            _ => None,
+        }
+    };
+    PlanSummary {
+        name: (!plan.name.is_empty()).then(|| plan.name.clone()),
+        hot: plan.hot_cpus().to_string(),
+        idle: fact("plan.idle"),
+        housekeeping: fact("plan.housekeeping"),
+        realtime: plan.realtime,
+        nic: plan.nic.clone(),
+        locked_memory: plan.locked_memory.map(|bytes| bytes.0),
+        max_wakeup_latency_us: plan.max_wakeup_latency.map(|micros| micros.0),
+    }
+}
+
+fn finding(rule: &Rule, host: &Host<'_>) -> Finding {
+    let fill = |template: &Option<Template>| template.as_ref().map(|text| verb::fill(text, host, |_| String::new()));
+    Finding {
+        rule: rule.id.clone(),
+        title: rule.title.clone(),
+        level: rule.level,
+        decision: decide(rule, host),
+        remedy: Remedy {
+            runtime: fill(&rule.fix.runtime),
+            persistent: fill(&rule.fix.persistent),
+            boot: fill(&rule.fix.boot),
+        },
+    }
+}
+
+fn decide(rule: &Rule, host: &Host<'_>) -> Decision {
+    // What holds of no CPU is no reason to pass. A rule that looks at which CPUs are online says so itself.
+    if host.hot_online().is_empty() && !rule.reads("cpu.online") {
+        let message = "no hot CPU is online".to_owned();
+        return Decision::Unknown(Cause::Unreadable, Evidence { message, ..Evidence::default() });
+    }
+    if let Some(decision) = rule.when.as_ref().and_then(|when| not_concerned(when, host)) {
+        return decision;
+    }
+    let mut deciding: Vec<Judgement> = rule.assert.iter().map(|entry| verb::judge(entry, host)).collect();
+    if !rule.any.is_empty() {
+        deciding.push(any(&rule.any, host));
+    }
+    conclude(&deciding)
+}
+
+/// The decision where the rule's condition does not hold.
+fn not_concerned(when: &Condition, host: &Host<'_>) -> Option<Decision> {
+    let observation = verb::observe(when.fact, host)?;
+    let shown = match &observation.reading {
+        Reading::Value(Value::Flag(true)) => return None,
+        Reading::Value(Value::Flag(false)) => "false",
+        Reading::Value(_) => return None,
+        _ => "not set",
+    };
+    let message = format!("{} is {shown}: it does not concern this plan", when.fact.name);
+    let evidence = Evidence { message, wanted: String::new(), found: shown.to_owned(), ..Evidence::default() };
+    Some(match when.otherwise {
+        Otherwise::NotApplicable => Decision::NotApplicable(evidence),
+        Otherwise::Pass => Decision::PassByPlan(evidence),
+    })
+}
+
+/// One of several must hold: pass before unknown before fail. A failure speaks with the words of the entries that have an
+/// `else`; the others are further ways to hold, and that each of them is not taken is no news.
+fn any(entries: &[Assertion], host: &Host<'_>) -> Judgement {
+    let judged: Vec<Judgement> = entries.iter().map(|entry| verb::judge(entry, host)).collect();
+    let has_words = entries.iter().any(|entry| entry.otherwise.is_some());
+    let outcomes: Vec<Outcome> = judged.iter().map(|judgement| judgement.outcome).collect();
+    if let Some(at) = outcomes.iter().position(|outcome| *outcome == Outcome::Holds) {
+        return judged.into_iter().nth(at).unwrap_or_else(nothing);
+    }
+    let outcome = if outcomes.contains(&Outcome::Unknown) { Outcome::Unknown } else { Outcome::Fails };
+    let mut joined = Judgement { outcome, ..nothing() };
+    for (entry, judgement) in entries.iter().zip(judged) {
+        // What is known to fail is not what keeps the verdict open.
+        if judgement.outcome != outcome {
+            continue;
+        }
+        if outcome == Outcome::Unknown || entry.otherwise.is_some() || !has_words {
+            join_text(&mut joined.text, &judgement.text, "; ");
+        }
+        join_text(&mut joined.wanted, &judgement.wanted, " or ");
+        join_text(&mut joined.found, &judgement.found, "; ");
+        joined.offending = merge(joined.offending, judgement.offending);
+        joined.doubt = joined.doubt.or(judgement.doubt);
+        joined.notes.extend(judgement.notes);
+        joined.sources.extend(judgement.sources);
+    }
+    joined
+}
+
+fn nothing() -> Judgement {
+    Judgement {
+        outcome: Outcome::Unknown,
+        text: String::new(),
+        wanted: String::new(),
+        found: String::new(),
+        offending: Offending::default(),
+        doubt: None,
+        notes: Vec::new(),
+        sources: Vec::new(),
+    }
+}
+
+/// All must hold: fail before unknown before pass. The evidence is that of the entries which decided.
+fn conclude(judged: &[Judgement]) -> Decision {
+    let has = |outcome| judged.iter().any(|judgement| judgement.outcome == outcome);
+    let outcome = if has(Outcome::Fails) {
+        Outcome::Fails
+    } else if has(Outcome::Unknown) || judged.is_empty() {
+        Outcome::Unknown
+    } else {
+        Outcome::Holds
+    };
+    let mut evidence = Evidence::default();
+    let mut notes: Vec<&String> = Vec::new();
+    let mut cause = None;
+    for judgement in judged.iter().filter(|judgement| judgement.outcome == outcome) {
+        join_text(&mut evidence.message, &judgement.text, "; ");
+        join_text(&mut evidence.wanted, &judgement.wanted, ", ");
+        join_text(&mut evidence.found, &judgement.found, "; ");
+        evidence.offending = merge(evidence.offending, judgement.offending.clone());
+        cause = cause.or(judgement.doubt.as_ref().map(|doubt| doubt.cause));
+        for note in &judgement.notes {
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+        for source in &judgement.sources {
+            if !evidence.sources.contains(source) {
+                evidence.sources.push(source.clone());
+            }
+        }
+    }
+    for note in notes {
+        join_text(&mut evidence.message, note, "; ");
+    }
+    let ungrounded = |evidence| Decision::Unknown(Cause::Unreadable, evidence);
+    match outcome {
+        Outcome::Holds => Grounds::new(evidence).map_or_else(ungrounded, Decision::Pass),
+        Outcome::Fails => Grounds::new(evidence).map_or_else(ungrounded, Decision::Fail),
+        Outcome::Unknown => Decision::Unknown(cause.unwrap_or(Cause::Unreadable), evidence),
+    }
+}
+
+fn join_text(into: &mut String, text: &str, separator: &str) {
+    if text.is_empty() {
+        return;
+    }
+    if !into.is_empty() {
+        into.push_str(separator);
+    }
+    into.push_str(text);
+}
+
+fn merge(mut into: Offending, other: Offending) -> Offending {
+    into.cpus = &into.cpus | &other.cpus;
+    into.lines.extend(other.lines);
+    into.lines.sort_unstable();
+    into.lines.dedup();
+    into.words.extend(other.words);
+    into.words.sort();
+    into.words.dedup();
+    into
+}

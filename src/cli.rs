@@ -1,0 +1,154 @@
+//! The command line: what a user types, and its help.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::output::Format;
+
+const AFTER_HELP: &str = "\
+Exit codes:
+  0  every required rule passed, was waived or does not apply
+  1  at least one required rule failed
+  2  usage, plan or rule-file error; nothing was audited
+  3  --strict only: nothing failed, but a required rule could not be judged
+  4  internal error; never a pass
+
+Examples:
+  quietcore check                              this host, for a plan made for it
+  quietcore check --plan plan.toml             this host, for your plan
+  quietcore check --plan plan.toml --root DIR  a captured tree
+  quietcore plan suggest > plan.toml           a plan to begin with";
+
+/// Is this host tuned for the latency-critical process that it is about to run?
+///
+/// A plan says which CPUs are hot, rules say what a hot CPU needs. quietcore reads the host's own /proc and /sys, or a
+/// tree with their layout, and gives a verdict per rule with its evidence. It changes nothing.
+#[derive(Debug, Parser)]
+#[command(name = "quietcore", version, after_help = AFTER_HELP, max_term_width = 79, arg_required_else_help = true)]
+pub struct Cli {
+    /// When to use colour; NO_COLOR and CLICOLOR_FORCE are heeded too
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub color: Color,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// When to use colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Color {
+    /// On a terminal.
+    Auto,
+    /// Everywhere.
+    Always,
+    /// Nowhere.
+    Never,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Audit a host for a plan
+    Check(CheckArgs),
+    /// Make a plan for a host, or hold one against it
+    #[command(subcommand)]
+    Plan(PlanCommand),
+    /// Look at the rules and what they are made of
+    #[command(subcommand)]
+    Rules(RulesCommand),
+}
+
+/// What an audit is made of.
+#[derive(Args, Debug)]
+pub struct AuditArgs {
+    /// The folder to read instead of the live host
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub root: PathBuf,
+    /// A folder of rule files that add to the built-in rules or shadow one by id; may be repeated
+    #[arg(long, value_name = "DIR")]
+    pub rules: Vec<PathBuf>,
+    /// Judge only these rules
+    #[arg(long, value_name = "ID,...", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Leave these rules out
+    #[arg(long, value_name = "ID,...", value_delimiter = ',')]
+    pub skip: Vec<String>,
+    /// Refuse with exit code 3 when a required rule could not be judged
+    #[arg(long)]
+    pub strict: bool,
+}
+
+/// `quietcore check`.
+#[derive(Args, Debug)]
+pub struct CheckArgs {
+    /// The plan; without one the host is judged for a plan made for it
+    #[arg(long, value_name = "PLAN")]
+    pub plan: Option<PathBuf>,
+    /// What to judge, and by which rules.
+    #[command(flatten)]
+    pub audit: AuditArgs,
+    /// The format of the report
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub format: Format,
+    /// Only what did not pass, and the summary
+    #[arg(long, short, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// Also each file with the text read
+    #[arg(long, short)]
+    pub verbose: bool,
+}
+
+/// `quietcore plan`.
+#[derive(Debug, Subcommand)]
+pub enum PlanCommand {
+    /// Print a plan made for the host: one physical core a hot role, its siblings idle, the rest housekeeping
+    Suggest {
+        /// The interface that the hot path serves; its NUMA node is used. Default: that of the default route
+        #[arg(long, value_name = "IFACE")]
+        nic: Option<String>,
+        /// The hot roles, one core each. Default: one per spare core of the node, at most two
+        #[arg(long, value_name = "ROLE,...", value_delimiter = ',')]
+        hot: Vec<String>,
+        /// Roles that share the highest housekeeping CPU
+        #[arg(long, value_name = "ROLE,...", value_delimiter = ',', requires = "hot")]
+        cold: Vec<String>,
+        /// The folder to read instead of the live host
+        #[arg(long, value_name = "DIR", default_value = "/")]
+        root: PathBuf,
+    },
+    /// Check a plan in itself and against the CPUs, cores and nodes of a host
+    Check {
+        /// The plan
+        plan: PathBuf,
+        /// The folder to read instead of the live host
+        #[arg(long, value_name = "DIR", default_value = "/")]
+        root: PathBuf,
+    },
+}
+
+/// `quietcore rules`.
+#[derive(Debug, Subcommand)]
+pub enum RulesCommand {
+    /// List the rules with their levels and titles
+    List {
+        /// A folder of rule files that add to the built-in rules or shadow one by id; may be repeated
+        #[arg(long, value_name = "DIR")]
+        rules: Vec<PathBuf>,
+    },
+    /// Print the file of a rule
+    Show {
+        /// The rule's id
+        id: String,
+        /// A folder of rule files that add to the built-in rules or shadow one by id; may be repeated
+        #[arg(long, value_name = "DIR")]
+        rules: Vec<PathBuf>,
+    },
+    /// Check the rule files of a folder, or the built-in ones
+    Lint {
+        /// The folder
+        dir: Option<PathBuf>,
+    },
+    /// List the facts that rules may name, with their types
+    Facts,
+}

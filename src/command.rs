@@ -1,0 +1,120 @@
+//! The subcommands, one a file, and what they share: how an answer is written and how a mistake ends.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anstream::{AutoStream, ColorChoice};
+
+use crate::cli::{Cli, Color, Command};
+use crate::doc::LoadError;
+use crate::root::Root;
+use crate::rule::{LoadErrors, RuleSet};
+
+mod check;
+mod plan;
+mod rules;
+
+/// Why a command ended without an answer.
+#[derive(Debug)]
+pub enum Failure {
+    /// The user's mistake, explained: exit code 2.
+    Usage(String),
+    /// The answer could not be written: exit code 4.
+    Output(io::Error),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+/// Standard output whose reader may go away (`| head`): from then on nothing is written, and that is no error.
+pub struct Answer {
+    stream: AutoStream<io::StdoutLock<'static>>,
+    is_closed: bool,
+}
+
+impl Answer {
+    fn unless_closed<T>(&mut self, done: T, write: impl FnOnce(&mut dyn Write) -> io::Result<T>) -> io::Result<T> {
+        if self.is_closed {
+            return Ok(done);
+        }
+        match write(&mut self.stream) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                self.is_closed = true;
+                Ok(done)
+            }
+            written => written,
+        }
+    }
+}
+
+impl Write for Answer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.unless_closed(bytes.len(), |stream| stream.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.unless_closed((), |stream| stream.flush())
+    }
+}
+
+/// The streams of a command.
+pub struct Streams {
+    /// Answers.
+    pub out: Answer,
+    /// Diagnostics.
+    pub err: AutoStream<io::StderrLock<'static>>,
+}
+
+impl Streams {
+    /// Standard output and error, with colours as the user wants them.
+    pub fn standard(color: Color) -> Self {
+        let choice = match color {
+            Color::Auto => ColorChoice::Auto,
+            Color::Always => ColorChoice::Always,
+            Color::Never => ColorChoice::Never,
+        };
+        // `NO_COLOR` and `CLICOLOR_FORCE` are heeded under `auto` only.
+        let choose = |auto: ColorChoice| if choice == ColorChoice::Auto { auto } else { choice };
+        let out = choose(AutoStream::choice(&io::stdout()));
+        let err = choose(AutoStream::choice(&io::stderr()));
+        let stream = AutoStream::new(io::stdout().lock(), out);
+        Self { out: Answer { stream, is_closed: false }, err: AutoStream::new(io::stderr().lock(), err) }
+    }
+}
+
+/// Runs the command that the user typed and gives its exit code.
+///
+/// # Errors
+/// See [`Failure`].
+pub fn run(cli: Cli, streams: &mut Streams) -> Result<u8, Failure> {
+    let code = match cli.command {
+        Command::Check(args) => check::run(&args, streams),
+        Command::Plan(command) => plan::run(command, streams),
+        Command::Rules(command) => rules::run(command, &mut streams.out),
+    }?;
+    streams.out.flush()?;
+    Ok(code)
+}
+
+fn open_root(dir: &Path) -> Result<Root, Failure> {
+    Root::open(dir).map_err(|error| Failure::Usage(format!("error: {error}")))
+}
+
+/// The built-in rules and those of the folders.
+fn load_rules(folders: &[PathBuf]) -> Result<RuleSet, Failure> {
+    let load = || -> Result<RuleSet, LoadErrors> {
+        let mut rules = RuleSet::builtin()?;
+        for folder in folders {
+            rules.add_folder(folder)?;
+        }
+        Ok(rules)
+    };
+    load().map_err(|errors| Failure::Usage(errors.render(false)))
+}
+
+fn load_failure(error: LoadError) -> Failure {
+    Failure::Usage(LoadErrors(vec![error]).render(false))
+}

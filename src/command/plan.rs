@@ -1,0 +1,42 @@
+//! `quietcore plan`: a plan made for a host, and a plan held against one.
+
+use std::io::Write;
+
+use super::{Failure, Streams, load_failure, load_rules, open_root};
+use crate::audit::audit;
+use crate::cli::PlanCommand;
+use crate::exit;
+use crate::fact::Host;
+use crate::output::{self, Detail, Format, Style};
+use crate::plan::Plan;
+use crate::report::Verdict;
+use crate::topology::{Request, suggest, suggest_default};
+
+/// The rule that holds a plan against the topology of a host.
+const RULE: &str = "plan_topology";
+
+pub(super) fn run(command: PlanCommand, streams: &mut Streams) -> Result<u8, Failure> {
+    match command {
+        PlanCommand::Suggest { nic, hot, cold, root } => {
+            let root = open_root(&root)?;
+            let suggested = if hot.is_empty() && nic.is_none() {
+                suggest_default(&root)
+            } else {
+                suggest(&root, &Request { nic, hot, cold })
+            };
+            let suggested = suggested.map_err(|error| Failure::Usage(format!("error: {error}")))?;
+            write!(streams.out, "{suggested}")?;
+            Ok(exit::PASSED)
+        }
+        PlanCommand::Check { plan, root } => {
+            let plan = Plan::load(&plan).map_err(load_failure)?;
+            let root = open_root(&root)?;
+            let mut rules = load_rules(&[])?;
+            rules.retain(|rule| rule.id == RULE);
+            let report = audit(&rules, &Host::new(&root, &plan), false);
+            let style = Style { detail: Detail::Normal, width: 80, elapsed: None };
+            output::write(&report, Format::Human, style, &mut streams.out)?;
+            Ok(if report.count(Verdict::Fail) > 0 { exit::FAILED } else { exit::PASSED })
+        }
+    }
+}

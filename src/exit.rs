@@ -1,0 +1,21 @@
+//! Exit codes. They are part of the interface: scripts and units decide by them.
+
+/// Every required rule passed, was waived or does not apply; unknown ones are reported and let pass.
+pub const PASSED: u8 = 0;
+/// At least one required rule failed.
+pub const FAILED: u8 = 1;
+/// A mistake in the command line, the plan, a rule file or a waiver file: nothing was audited.
+pub const USAGE: u8 = 2;
+/// With `--strict` only: nothing failed, but a required rule could not be judged.
+pub const UNKNOWN: u8 = 3;
+/// An internal error; never a pass.
+pub const INTERNAL: u8 = 4;
+
+/// The table of exit codes, as the help and the README have it.
+pub const TABLE: &[(u8, &str)] = &[
+    (PASSED, "every required rule passed, was waived or does not apply (unknown ones are reported and let pass)"),
+    (FAILED, "at least one required rule failed"),
+    (USAGE, "usage, plan, rule-file or waiver-file error; nothing was audited"),
+    (UNKNOWN, "`--strict` only: nothing failed, but a required rule could not be judged"),
+    (INTERNAL, "internal error; never a pass"),
+];

@@ -1,0 +1,191 @@
+//! A host as the readers of facts see it: a root, a plan, and each text read once.
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::cmdline::BootLine;
+use super::kernel::Release;
+use super::{Doubt, Fact, Family, Observation, Source, Value};
+use crate::cpuset::CpuSet;
+use crate::plan::Plan;
+use crate::reading::{Reading, quote};
+use crate::root::{Listing, Root};
+
+/// A host under audit for a plan. Every file is read once, so that all rules judge the same text.
+pub struct Host<'a> {
+    /// Where the files are.
+    pub root: &'a Root,
+    /// What the host is to run.
+    pub plan: &'a Plan,
+    texts: RefCell<BTreeMap<String, Reading<String>>>,
+    lines: OnceCell<Rc<Family>>,
+    observations: RefCell<BTreeMap<&'static str, Rc<Observation>>>,
+    boot_line: OnceCell<Reading<BootLine>>,
+}
+
+impl<'a> Host<'a> {
+    /// A host that nothing has been read from yet.
+    pub fn new(root: &'a Root, plan: &'a Plan) -> Self {
+        Self {
+            root,
+            plan,
+            texts: RefCell::default(),
+            lines: OnceCell::new(),
+            observations: RefCell::default(),
+            boot_line: OnceCell::new(),
+        }
+    }
+
+    /// The text of a file, read at the first call.
+    pub fn text(&self, path: &str) -> Reading<String> {
+        if let Some(reading) = self.texts.borrow().get(path) {
+            return reading.clone();
+        }
+        let reading = self.root.read(path);
+        self.texts.borrow_mut().insert(path.to_owned(), reading.clone());
+        reading
+    }
+
+    /// Reads a fact of one value, once.
+    pub fn observe(&self, fact: &Fact, read: fn(&Host<'_>) -> Observation) -> Rc<Observation> {
+        if let Some(observation) = self.observations.borrow().get(fact.name) {
+            return Rc::clone(observation);
+        }
+        let observation = Rc::new(read(self));
+        self.observations.borrow_mut().insert(fact.name, Rc::clone(&observation));
+        observation
+    }
+
+    /// The live interrupt lines, read once.
+    pub(crate) fn lines(&self) -> Rc<Family> {
+        Rc::clone(self.lines.get_or_init(|| Rc::new(super::irq::read_lines(self))))
+    }
+
+    /// The boot line, parsed once.
+    pub fn boot_line(&self) -> &Reading<BootLine> {
+        self.boot_line.get_or_init(|| self.text(super::cmdline::PATH).parse(BootLine::parse))
+    }
+
+    /// The kernel's version, if it is readable.
+    pub fn release(&self) -> Option<Release> {
+        self.text(super::kernel::OSRELEASE).parse(Release::parse).value().copied()
+    }
+
+    /// The CPUs of a kernel list file.
+    pub fn cpus(&self, path: &str) -> Reading<CpuSet> {
+        self.text(path).parse(CpuSet::parse_list)
+    }
+
+    /// The possible CPUs, or nothing where the host does not say.
+    pub fn possible(&self) -> Option<CpuSet> {
+        self.cpus(super::cpu::POSSIBLE).value().cloned()
+    }
+
+    /// A set without the CPUs that cannot exist here: masks are wider than the host.
+    pub fn within_possible(&self, set: CpuSet) -> CpuSet {
+        match self.possible() {
+            Some(possible) => &set & &possible,
+            None => set,
+        }
+    }
+
+    /// The hot CPUs that are online as far as the host shows: what all rules but `isolated` judge.
+    pub fn hot_online(&self) -> CpuSet {
+        let hot = self.plan.hot_cpus();
+        match super::cpu::offline(self).value() {
+            Some(offline) => &hot - offline,
+            None => hot,
+        }
+    }
+}
+
+/// A look at a host on behalf of one fact: reads, and remembers what was read.
+pub struct Look<'h, 'a> {
+    /// The host looked at.
+    pub host: &'h Host<'a>,
+    sources: Vec<Source>,
+    notes: Vec<String>,
+    gap: Option<Doubt>,
+}
+
+impl<'h, 'a> Look<'h, 'a> {
+    /// Begins a look.
+    pub fn at(host: &'h Host<'a>) -> Self {
+        Self { host, sources: Vec::new(), notes: Vec::new(), gap: None }
+    }
+
+    /// Reads a file and keeps it as a source.
+    pub fn read(&mut self, path: &str) -> Reading<String> {
+        let reading = self.host.text(path);
+        self.source(Source::of(path, &reading));
+        reading
+    }
+
+    /// Reads a file, and keeps it as a source only if it is there.
+    pub fn read_if_there(&mut self, path: &str) -> Reading<String> {
+        let reading = self.host.text(path);
+        if reading != Reading::NotExposed {
+            self.source(Source::of(path, &reading));
+        }
+        reading
+    }
+
+    /// Lists a folder; keeps it as a source unless it could be listed, since then its files are.
+    pub fn list(&mut self, path: &str) -> Reading<Listing> {
+        let listing = self.host.root.list(path);
+        if listing.value().is_none() {
+            self.source(Source::of(path, &listing.as_ref().map(|_| String::new())));
+        }
+        listing
+    }
+
+    /// Keeps a source.
+    pub fn source(&mut self, source: Source) {
+        if !self.sources.contains(&source) {
+            self.sources.push(source);
+        }
+    }
+
+    /// Keeps a note for the report.
+    pub fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
+    }
+
+    /// Records that `what` could add to the value and cannot be judged. The first such doubt is the one reported.
+    pub fn gap<T>(&mut self, what: &str, reading: &Reading<T>) {
+        if let Some(doubt) = Doubt::of(what, reading) {
+            self.doubt(doubt);
+        }
+    }
+
+    /// Records a doubt that something else left, as [`Look::gap`] does.
+    pub fn doubt(&mut self, doubt: Doubt) {
+        self.gap.get_or_insert(doubt);
+    }
+
+    /// Is there a gap already?
+    pub fn has_gap(&self) -> bool {
+        self.gap.is_some()
+    }
+
+    /// Ends the look with the answer.
+    pub fn answer(self, reading: Reading<Value>) -> Observation {
+        Observation { reading, gap: self.gap, sources: self.sources, notes: self.notes }
+    }
+
+    /// Ends the look with a set of CPUs.
+    pub fn cpus(self, reading: Reading<CpuSet>) -> Observation {
+        self.answer(reading.map(Value::Cpus))
+    }
+
+    /// Ends the look with a word.
+    pub fn word(self, reading: Reading<String>) -> Observation {
+        self.answer(reading.map(Value::Word))
+    }
+}
+
+/// A quotation for a note: the text in backquotes.
+pub(crate) fn quoted(text: &str) -> String {
+    format!("`{}`", quote(text))
+}

@@ -1,0 +1,287 @@
+//! Interrupt lines: where they may fire, and on whose behalf.
+//!
+//! Sources: Documentation/core-api/irq/irq-affinity.rst, kernel/irq/proc.c and kernel/irq/manage.c of Linux 6.12.
+
+use super::host::Look;
+use super::{Doubt, Fact, Family, Host, Kind, Member, Observation, Read, Source, Value};
+use crate::cpuset::CpuSet;
+use crate::reading::{Obstacle, Reading};
+
+const IRQ: &str = "proc/irq";
+const DEFAULT: &str = "proc/irq/default_smp_affinity";
+
+/// From this version on the mode of `smp_affinity` says whether a line can be moved.
+const MODE_TELLS: (u32, u32) = (6, 12);
+
+/// How many lines a note names before it counts the rest.
+const NAMED_LINES: usize = 8;
+
+pub(super) const FACTS: &[Fact] = &[
+    Fact {
+        name: "irq.default_affinity",
+        kind: Kind::Cpus,
+        files: &[DEFAULT],
+        about: "the CPUs that an interrupt line may fire on when a driver sets it up next",
+        read: Read::One(default_affinity),
+    },
+    Fact {
+        name: "irq.affinity",
+        kind: Kind::Cpus,
+        files: &[
+            "proc/irq/*/smp_affinity_list",
+            "proc/irq/*/smp_affinity",
+            "proc/irq/*/effective_affinity_list",
+            "proc/irq/*/effective_affinity",
+            super::kernel::OSRELEASE,
+        ],
+        about: "the CPUs that a live line may fire on for others: its smp_affinity; of a line that cannot be moved its effective affinity, and none if only hot CPUs' own I/O makes it fire",
+        read: Read::PerLine(|host| host.lines().as_ref().clone()),
+    },
+];
+
+fn default_affinity(host: &Host<'_>) -> Observation {
+    let mut look = Look::at(host);
+    let reading = look.read(DEFAULT).parse(CpuSet::parse_mask);
+    look.cpus(reading.map(|mask| host.within_possible(mask)))
+}
+
+/// Reads all live lines. A line is live when it has a handler, which shows as a folder in its own; a tree that lost all
+/// of these folders is judged as if every line were live.
+pub(super) fn read_lines(host: &Host<'_>) -> Family {
+    let listing = match host.root.list(IRQ) {
+        Reading::Value(listing) => listing,
+        other => {
+            let source = Source::of(IRQ, &other.as_ref().map(|_| String::new()));
+            return Family { members: other.map(|_| Vec::new()), sources: vec![source], notes: Vec::new() };
+        }
+    };
+    if listing.cut {
+        let why = Reading::Unreadable(Obstacle::Other("too many entries".to_owned()));
+        return Family { members: why, sources: Vec::new(), notes: Vec::new() };
+    }
+    let is_number = |name: &str| name.bytes().all(|b| b.is_ascii_digit());
+    let mut numbers: Vec<u32> =
+        listing.entries.iter().filter(|entry| is_number(&entry.name)).filter_map(|entry| entry.name.parse().ok()).collect();
+    numbers.sort_unstable();
+    let lines: Vec<Line> = numbers.into_iter().filter_map(|irq| Line::list(host, irq)).collect();
+    let is_any_handler_shown = lines.iter().any(|line| !line.handlers.is_empty());
+
+    let mut judged = Judged { host, pending: Vec::new(), own: Vec::new(), members: Vec::new() };
+    let mut dead = 0;
+    for line in lines {
+        if line.is_unlistable || !is_any_handler_shown || !line.handlers.is_empty() {
+            judged.line(line);
+        } else {
+            dead += 1;
+        }
+    }
+    let (pending, own) = (named(&judged.pending), named(&judged.own));
+    let mut notes = Vec::new();
+    if !judged.pending.is_empty() {
+        notes.push(format!("still delivered to hot CPUs until their next interrupt: {pending}"));
+    }
+    if !judged.own.is_empty() {
+        notes.push(format!("cannot be moved, fire only for I/O that hot CPUs submit: {own}"));
+    }
+    let text = format!("{} live lines, {dead} without a handler", judged.members.len());
+    let sources = vec![Source::summary("proc/irq/*/smp_affinity_list", text)];
+    let members = if judged.members.is_empty() { Reading::NotExposed } else { Reading::Value(judged.members) };
+    Family { members, sources, notes }
+}
+
+/// `lines 26,28`, cut after a few.
+fn named(lines: &[u32]) -> String {
+    let mut text: Vec<String> = lines.iter().take(NAMED_LINES).map(u32::to_string).collect();
+    if lines.len() > NAMED_LINES {
+        text.push(format!("and {} more", lines.len() - NAMED_LINES));
+    }
+    format!("{} {}", if lines.len() == 1 { "line" } else { "lines" }, text.join(", "))
+}
+
+/// A line and its handlers.
+struct Line {
+    irq: u32,
+    handlers: Vec<String>,
+    is_unlistable: bool,
+}
+
+impl Line {
+    /// None for a line that went away while we looked.
+    fn list(host: &Host<'_>, irq: u32) -> Option<Self> {
+        match host.root.list(&format!("{IRQ}/{irq}")) {
+            Reading::NotExposed | Reading::Unset => None,
+            Reading::Value(listing) => {
+                let handlers = listing.entries.into_iter().filter(|entry| entry.is_dir).map(|entry| entry.name).collect();
+                Some(Self { irq, handlers, is_unlistable: false })
+            }
+            Reading::Unreadable(_) | Reading::Malformed(_) => Some(Self { irq, handlers: Vec::new(), is_unlistable: true }),
+        }
+    }
+
+    /// A line of which every CPU has its own: it fires where its CPU makes it fire.
+    fn is_per_cpu(&self) -> bool {
+        self.handlers.iter().any(|name| {
+            name == "arch_timer" || name.contains("pmu") || name.starts_with("IPI") || name.contains("percpu")
+        })
+    }
+
+    /// Before Linux 6.12 only the names of handlers tell that a line is managed by its driver and cannot be moved.
+    fn has_managed_name(&self) -> bool {
+        self.handlers.iter().any(|name| is_nvme_queue(name) || is_virtio_queue(name))
+    }
+
+    fn can_be_moved(&self, host: &Host<'_>) -> bool {
+        match host.release() {
+            Some(release) if release.version() >= MODE_TELLS => {
+                host.root.writable(&format!("{IRQ}/{}/smp_affinity", self.irq)) != Some(false)
+            }
+            _ => !self.has_managed_name(),
+        }
+    }
+}
+
+/// `nvme0q3`: the I/O queues of an NVMe disk; queue 0 is its admin queue and can be moved.
+fn is_nvme_queue(name: &str) -> bool {
+    let Some((disk, queue)) = name.strip_prefix("nvme").and_then(|rest| rest.split_once('q')) else { return false };
+    is_decimal(disk) && is_decimal(queue) && queue.bytes().any(|b| b != b'0')
+}
+
+/// `virtio1-req.0`: the request queues of a virtio block device.
+fn is_virtio_queue(name: &str) -> bool {
+    let Some((device, queue)) = name.strip_prefix("virtio").and_then(|rest| rest.split_once("-req.")) else { return false };
+    is_decimal(device) && is_decimal(queue)
+}
+
+fn is_decimal(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
+}
+
+struct Judged<'h, 'a> {
+    host: &'h Host<'a>,
+    pending: Vec<u32>,
+    own: Vec<u32>,
+    members: Vec<(Member, Observation)>,
+}
+
+impl Judged<'_, '_> {
+    fn line(&mut self, line: Line) {
+        if line.is_per_cpu() {
+            return;
+        }
+        let mut look = Look::at(self.host);
+        let can_be_moved = line.can_be_moved(self.host);
+        let reading =
+            if can_be_moved { self.movable(&mut look, line.irq) } else { self.immovable(&mut look, line.irq) };
+        let member = Member::Line { irq: line.irq, handlers: line.handlers.join(" "), can_be_moved };
+        self.members.push((member, look.answer(reading.map(Value::Cpus))));
+    }
+
+    /// It may go wherever its mask allows, at any time; where it goes now matters only as a note.
+    fn movable(&mut self, look: &mut Look<'_, '_>, irq: u32) -> Reading<CpuSet> {
+        let mask = self.affinity(look, irq, "smp_affinity");
+        let hot = self.host.plan.hot_cpus();
+        if mask.value().is_some_and(|mask| mask.is_disjoint(&hot)) {
+            let effective = self.affinity(&mut Look::at(self.host), irq, "effective_affinity");
+            if effective.value().is_some_and(|effective| !effective.is_disjoint(&hot)) {
+                self.pending.push(irq);
+            }
+        }
+        mask
+    }
+
+    /// A line that its driver manages. A mask within the hot CPUs fires only for I/O that those submit; a mixed mask
+    /// fires on a hot CPU for the I/O of others when that is where it is delivered.
+    fn immovable(&mut self, look: &mut Look<'_, '_>, irq: u32) -> Reading<CpuSet> {
+        let hot = self.host.plan.hot_cpus();
+        let mask = match self.affinity(look, irq, "smp_affinity") {
+            Reading::Value(mask) => mask,
+            other => return other,
+        };
+        let online = self.host.cpus(super::cpu::ONLINE);
+        let alive = online.value().map_or_else(|| mask.clone(), |online| &mask & online);
+        if (&alive - &hot).is_empty() {
+            if !mask.is_disjoint(&hot) {
+                self.own.push(irq);
+            }
+            return Reading::Value(CpuSet::new());
+        }
+        match self.affinity(look, irq, "effective_affinity") {
+            Reading::NotExposed if mask.is_disjoint(&hot) => Reading::Value(mask),
+            reading => reading,
+        }
+    }
+
+    /// The list file, or the mask file where a tree holds only that.
+    fn affinity(&self, look: &mut Look<'_, '_>, irq: u32, name: &str) -> Reading<CpuSet> {
+        let list = look.read_if_there(&format!("{IRQ}/{irq}/{name}_list")).parse(CpuSet::parse_list);
+        let reading = match list {
+            Reading::NotExposed => look.read(&format!("{IRQ}/{irq}/{name}")).parse(CpuSet::parse_mask),
+            list => list,
+        };
+        reading.map(|set| self.host.within_possible(set))
+    }
+}
+
+/// The lines that can be moved and touch a hot CPU. For irqbalance, which would have moved them.
+///
+/// # Errors
+/// The doubt that is left when no line is known to and one cannot be judged.
+pub(super) fn lines_touching_hot(host: &Host<'_>) -> Result<Vec<u32>, Doubt> {
+    let family = host.lines();
+    let hot = host.plan.hot_cpus();
+    let members = match &family.members {
+        Reading::Value(members) => members,
+        Reading::NotExposed | Reading::Unset => return Ok(Vec::new()),
+        other => return Doubt::of(IRQ, other).map_or(Ok(Vec::new()), Err),
+    };
+    let mut touching = Vec::new();
+    let mut doubt = None;
+    for (member, observation) in members {
+        let Member::Line { irq, can_be_moved: true, .. } = member else { continue };
+        match &observation.reading {
+            Reading::Value(Value::Cpus(cpus)) if !cpus.is_disjoint(&hot) => touching.push(*irq),
+            reading => doubt = doubt.or_else(|| Doubt::of(&member.to_string(), reading)),
+        }
+    }
+    match doubt {
+        Some(doubt) if touching.is_empty() => Err(doubt),
+        _ => Ok(touching),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_managed_queues() {
+        for name in ["nvme0q1", "nvme12q31", "nvme0q10"] {
+            assert!(is_nvme_queue(name), "{name}");
+        }
+        for name in ["nvme0q0", "nvme0q", "nvmeq1", "nvme0q1x", "nvme0", "xnvme0q1"] {
+            assert!(!is_nvme_queue(name), "{name}");
+        }
+        assert!(is_virtio_queue("virtio1-req.0") && is_virtio_queue("virtio10-req.12"));
+        for name in ["virtio0-input.0", "virtio1-req.", "virtio-req.1", "virtio1-request.0"] {
+            assert!(!is_virtio_queue(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn handlers_of_per_cpu_lines() {
+        let line = |name: &str| Line { irq: 1, handlers: vec![name.to_owned()], is_unlistable: false };
+        for name in ["arch_timer", "arm-pmu", "IPI0", "xen-percpu-virq"] {
+            assert!(line(name).is_per_cpu(), "{name}");
+        }
+        for name in ["eth0", "timer", "acpi"] {
+            assert!(!line(name).is_per_cpu(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_note_names_a_few_lines() {
+        assert_eq!(named(&[26]), "line 26");
+        assert_eq!(named(&[26, 28]), "lines 26, 28");
+        assert!(named(&(0..20).collect::<Vec<_>>()).ends_with("and 12 more"));
+    }
+}

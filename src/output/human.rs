@@ -1,0 +1,180 @@
+//! The report for people: reads in 80 columns, in a pipe, in the journal. A word says the verdict; colour and symbol only
+//! repeat it.
+
+use std::io::{self, Write};
+
+use owo_colors::{OwoColorize, Style as Color};
+
+use super::{Detail, Style};
+use crate::fact::Source;
+use crate::report::{Evidence, Finding, Report, Verdict};
+use crate::rule::Level;
+
+/// Symbol, blank, the longest word.
+const VERDICT_COLUMNS: usize = 9;
+
+pub(super) fn write(report: &Report, style: Style, out: &mut dyn Write) -> io::Result<()> {
+    let page = Page { id_columns: report.findings.iter().map(|f| f.rule.len()).max().unwrap_or(0), style };
+    if style.detail != Detail::Quiet {
+        page.heading(report, out)?;
+    }
+    for finding in &report.findings {
+        if style.detail != Detail::Quiet || finding.verdict() != Verdict::Pass {
+            page.finding(finding, out)?;
+        }
+    }
+    if style.detail != Detail::Quiet {
+        writeln!(out)?;
+    }
+    page.summary(report, out)
+}
+
+struct Page {
+    id_columns: usize,
+    style: Style,
+}
+
+/// Symbol, word and colour of a verdict.
+fn look(finding: &Finding) -> (&'static str, &'static str, Color) {
+    match (finding.verdict(), finding.level) {
+        (Verdict::Pass, _) => ("+", "pass", Color::new().green()),
+        (Verdict::Fail, Level::Required) => ("x", "FAIL", Color::new().red().bold()),
+        (Verdict::Fail, Level::Advised) => ("!", "advice", Color::new().yellow()),
+        (Verdict::Unknown, _) => ("?", "unknown", Color::new().yellow().bold()),
+        (Verdict::NotApplicable, _) => ("-", "n/a", Color::new().dimmed()),
+        (Verdict::Waived, _) => ("~", "waived", Color::new().cyan()),
+    }
+}
+
+impl Page {
+    fn indent(&self) -> usize {
+        VERDICT_COLUMNS + 2 + self.id_columns + 2
+    }
+
+    fn heading(&self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        let plan = &report.plan;
+        let name = plan.name.as_deref().unwrap_or("a plan made for this host");
+        let mut roles = format!("hot {}", plan.hot);
+        for (what, cpus) in [("idle", &plan.idle), ("housekeeping", &plan.housekeeping)] {
+            if let Some(cpus) = cpus.as_deref().filter(|cpus| !cpus.is_empty()) {
+                roles = format!("{roles}, {what} {cpus}");
+            }
+        }
+        self.wrapped(out, "", &format!("{} for {name}", report.root))?;
+        self.wrapped(out, "", &roles)?;
+        writeln!(out)
+    }
+
+    fn finding(&self, finding: &Finding, out: &mut dyn Write) -> io::Result<()> {
+        let (symbol, word, color) = look(finding);
+        let verdict = format!("{symbol} {word:<width$}", width = VERDICT_COLUMNS - 2);
+        let evidence = finding.evidence();
+        let mut lines = self.lines(&evidence.message, self.indent()).into_iter();
+        let first = lines.next().unwrap_or_default();
+        writeln!(out, "{}  {:<width$}  {first}", verdict.style(color), finding.rule, width = self.id_columns)?;
+        for line in lines {
+            writeln!(out, "{:indent$}{line}", "", indent = self.indent())?;
+        }
+        if self.style.detail == Detail::Verbose {
+            self.details(finding, evidence, out)?;
+        }
+        if finding.verdict() == Verdict::Fail {
+            self.remedy(finding, out)?;
+        }
+        Ok(())
+    }
+
+    fn remedy(&self, finding: &Finding, out: &mut dyn Write) -> io::Result<()> {
+        let remedy = &finding.remedy;
+        for (label, text) in
+            [("now:    ", &remedy.runtime), ("lasting:", &remedy.persistent), ("reboot: ", &remedy.boot)]
+        {
+            if let Some(text) = text {
+                self.labelled(out, label, text)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn details(&self, finding: &Finding, evidence: &Evidence, out: &mut dyn Write) -> io::Result<()> {
+        self.labelled(out, "rule:   ", &finding.title)?;
+        for (label, text) in [("wanted: ", &evidence.wanted), ("found:  ", &evidence.found)] {
+            if !text.is_empty() {
+                self.labelled(out, label, text)?;
+            }
+        }
+        for source in &evidence.sources {
+            self.labelled(out, "file:   ", &source_text(source))?;
+        }
+        Ok(())
+    }
+
+    /// A line under a finding, dimmed, with a label before it.
+    fn labelled(&self, out: &mut dyn Write, label: &str, text: &str) -> io::Result<()> {
+        let indent = self.indent();
+        let mut label = label;
+        let blank = " ".repeat(label.len());
+        for line in self.lines(text, indent + label.len() + 1) {
+            writeln!(out, "{:indent$}{} {}", "", label.dimmed(), line.dimmed())?;
+            label = &blank;
+        }
+        Ok(())
+    }
+
+    fn wrapped(&self, out: &mut dyn Write, prefix: &str, text: &str) -> io::Result<()> {
+        for line in self.lines(text, prefix.len()) {
+            writeln!(out, "{prefix}{line}")?;
+        }
+        Ok(())
+    }
+
+    /// Breaks a text at blanks; paths and lists of CPUs stay whole, so that they can be copied.
+    fn lines(&self, text: &str, indent: usize) -> Vec<String> {
+        let width = self.style.width.saturating_sub(indent).max(20);
+        let options = textwrap::Options::new(width)
+            .break_words(false)
+            .word_separator(textwrap::WordSeparator::AsciiSpace)
+            .word_splitter(textwrap::WordSplitter::NoHyphenation);
+        textwrap::wrap(text, options).into_iter().map(std::borrow::Cow::into_owned).collect()
+    }
+
+    fn summary(&self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        let (word, color) = match (report.verdict(), report.exit_code()) {
+            (Verdict::Fail, _) => ("FAIL", Color::new().red().bold()),
+            (Verdict::Unknown, 0) => ("pass with unknowns", Color::new().yellow().bold()),
+            (Verdict::Unknown, _) => ("UNKNOWN (strict)", Color::new().yellow().bold()),
+            _ => ("pass", Color::new().green().bold()),
+        };
+        let advised = report.findings.iter().filter(|f| f.verdict() == Verdict::Fail && f.level == Level::Advised).count();
+        let failed = report.count(Verdict::Fail) - advised;
+        let mut counts = vec![format!("{} passed", report.count(Verdict::Pass)), format!("{failed} failed")];
+        let others = [
+            (advised, "advised against"),
+            (report.count(Verdict::Unknown), "unknown"),
+            (report.count(Verdict::NotApplicable), "not applicable"),
+            (report.count(Verdict::Waived), "waived"),
+        ];
+        counts.extend(others.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")));
+        let mut line = format!("{}; hot {}", counts.join(", "), report.plan.hot);
+        if let Some(name) = &report.plan.name {
+            line = format!("{line} of {name}");
+        }
+        line = format!("{line}; {}", report.root);
+        if let Some(kernel) = &report.kernel {
+            line = format!("{line}, kernel {kernel}");
+        }
+        if let Some(elapsed) = self.style.elapsed {
+            line = format!("{line}; {:.1} ms", elapsed.as_secs_f64() * 1000.0);
+        }
+        writeln!(out, "{}: {line}", word.style(color))
+    }
+}
+
+fn source_text(source: &Source) -> String {
+    match (&source.text, &source.error) {
+        (_, Some(error)) => format!("{} ({error})", source.path),
+        (Some(text), None) if text.is_empty() => format!("{} is empty", source.path),
+        (Some(text), None) => format!("{}: {text}", source.path),
+        (None, None) => format!("{} (not there)", source.path),
+    }
+}

@@ -1,0 +1,216 @@
+//! What an audit decided. Formats of output see this and nothing else.
+
+use crate::cpuset::CpuSet;
+use crate::exit;
+use crate::fact::{Cause, Source};
+use crate::rule::Level;
+
+/// A verdict by its name alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// Judged, holds.
+    Pass,
+    /// Judged, does not hold.
+    Fail,
+    /// Could not be judged.
+    Unknown,
+    /// The rule's condition does not hold here.
+    NotApplicable,
+    /// Failed, and a waiver in force covers it.
+    Waived,
+}
+
+impl Verdict {
+    /// All verdicts, in the order in which they are counted.
+    pub const ALL: [Self; 5] = [Self::Pass, Self::Fail, Self::Unknown, Self::NotApplicable, Self::Waived];
+
+    /// As machine formats write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Pass => "pass",
+            Verdict::Fail => "fail",
+            Verdict::Unknown => "unknown",
+            Verdict::NotApplicable => "not-applicable",
+            Verdict::Waived => "waived",
+        }
+    }
+}
+
+/// What broke a rule, in terms that a machine can use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Offending {
+    /// CPUs.
+    pub cpus: CpuSet,
+    /// Interrupt lines.
+    pub lines: Vec<u32>,
+    /// Words.
+    pub words: Vec<String>,
+}
+
+impl Offending {
+    /// Is nothing named?
+    pub fn is_empty(&self) -> bool {
+        self.cpus.is_empty() && self.lines.is_empty() && self.words.is_empty()
+    }
+}
+
+/// What a verdict rests on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Evidence {
+    /// One sentence for people: what holds and by which mechanism, or what is wrong.
+    pub message: String,
+    /// What the rule wants.
+    pub wanted: String,
+    /// What the host has.
+    pub found: String,
+    /// What broke the rule.
+    pub offending: Offending,
+    /// The files that it came from, with the text read.
+    pub sources: Vec<Source>,
+}
+
+/// Evidence that names at least one file: nothing fails, and nothing passes, on nothing read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grounds(Evidence);
+
+impl Grounds {
+    /// Takes evidence for grounds.
+    ///
+    /// # Errors
+    /// Gives it back when it names no file.
+    pub fn new(evidence: Evidence) -> Result<Self, Evidence> {
+        if evidence.sources.is_empty() { Err(evidence) } else { Ok(Self(evidence)) }
+    }
+}
+
+/// The decision about one rule. A pass and a failure cannot be made without grounds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Holds.
+    Pass(Grounds),
+    /// Holds for want of anything that could break it: the plan does not do what the rule is about.
+    PassByPlan(Evidence),
+    /// Does not hold.
+    Fail(Grounds),
+    /// Cannot be judged.
+    Unknown(Cause, Evidence),
+    /// The condition does not hold here.
+    NotApplicable(Evidence),
+}
+
+/// How to mend a failure, placeholders filled in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Remedy {
+    /// Now, until the next reboot.
+    pub runtime: Option<String>,
+    /// Across reboots, without one.
+    pub persistent: Option<String>,
+    /// On the boot line: after a reboot.
+    pub boot: Option<String>,
+}
+
+/// A rule's part of the report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The rule's id.
+    pub rule: String,
+    /// The rule's good condition.
+    pub title: String,
+    /// Whether a failure decides the exit code.
+    pub level: Level,
+    /// The decision.
+    pub decision: Decision,
+    /// How to mend a failure.
+    pub remedy: Remedy,
+}
+
+impl Finding {
+    /// The verdict.
+    pub fn verdict(&self) -> Verdict {
+        match &self.decision {
+            Decision::Pass(_) | Decision::PassByPlan(_) => Verdict::Pass,
+            Decision::Fail(_) => Verdict::Fail,
+            Decision::Unknown(..) => Verdict::Unknown,
+            Decision::NotApplicable(_) => Verdict::NotApplicable,
+        }
+    }
+
+    /// The cause of the verdict unknown.
+    pub fn cause(&self) -> Option<Cause> {
+        match &self.decision {
+            Decision::Unknown(cause, _) => Some(*cause),
+            _ => None,
+        }
+    }
+
+    /// What the verdict rests on.
+    pub fn evidence(&self) -> &Evidence {
+        match &self.decision {
+            Decision::Pass(Grounds(evidence))
+            | Decision::Fail(Grounds(evidence))
+            | Decision::PassByPlan(evidence)
+            | Decision::Unknown(_, evidence)
+            | Decision::NotApplicable(evidence) => evidence,
+        }
+    }
+}
+
+/// The plan as a report names it. Sets are kernel lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanSummary {
+    /// The path as the user gave it; none for the plan that was made for the host.
+    pub name: Option<String>,
+    /// Hot CPUs.
+    pub hot: String,
+    /// Idle siblings, from the plan or the topology; none where neither says.
+    pub idle: Option<String>,
+    /// Housekeeping CPUs; none where neither the plan nor the host says.
+    pub housekeeping: Option<String>,
+    /// Do hot threads run under a real-time policy?
+    pub realtime: bool,
+    /// The interface that the hot path serves.
+    pub nic: Option<String>,
+    /// What the process will lock, in bytes.
+    pub locked_memory: Option<u64>,
+    /// The deepest idle state allowed, in microseconds.
+    pub max_wakeup_latency_us: Option<u64>,
+}
+
+/// The outcome of an audit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// What the host was judged for.
+    pub plan: PlanSummary,
+    /// The root as the user named it.
+    pub root: String,
+    /// The kernel's release, if it is readable.
+    pub kernel: Option<String>,
+    /// A finding a rule, in report order.
+    pub findings: Vec<Finding>,
+    /// Is an unknown verdict of a required rule a reason to refuse?
+    pub strict: bool,
+}
+
+impl Report {
+    /// How many findings have the verdict.
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.findings.iter().filter(|finding| finding.verdict() == verdict).count()
+    }
+
+    /// The verdict on the host: of required rules, a failure counts before an unknown one.
+    pub fn verdict(&self) -> Verdict {
+        let required = |verdict| {
+            self.findings.iter().any(|finding| finding.level == Level::Required && finding.verdict() == verdict)
+        };
+        [Verdict::Fail, Verdict::Unknown].into_iter().find(|verdict| required(*verdict)).unwrap_or(Verdict::Pass)
+    }
+
+    /// The exit code: an unknown verdict lets pass unless the audit is strict.
+    pub fn exit_code(&self) -> u8 {
+        match self.verdict() {
+            Verdict::Fail => exit::FAILED,
+            Verdict::Unknown if self.strict => exit::UNKNOWN,
+            _ => exit::PASSED,
+        }
+    }
+}

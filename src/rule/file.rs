@@ -1,0 +1,96 @@
+//! What a rule file may contain, as it stands there: keys with their places, nothing looked up yet.
+
+use std::ops::Range;
+
+use crate::doc::{self, Spanned, Table, Value};
+use crate::problem::Problem;
+
+const RULE_KEYS: &[&str] =
+    &["schema", "id", "title", "level", "why", "source", "when", "otherwise", "fix", "assert", "any"];
+const FIX_KEYS: &[&str] = &["runtime", "persistent", "boot"];
+
+/// The verbs of an entry.
+pub(super) const VERBS: &[&str] =
+    &["within", "avoids", "is", "is-not", "one-of", "includes", "excludes", "at-least", "at-most"];
+const ENTRY_KEYS: &[&str] = &[
+    "that", "within", "avoids", "is", "is-not", "one-of", "includes", "excludes", "at-least", "at-most", "absent", "else",
+];
+
+/// A rule file, taken apart.
+pub(super) struct RuleFile {
+    pub(super) schema: Option<Spanned<i64>>,
+    pub(super) id: Option<Spanned<String>>,
+    pub(super) title: Option<Spanned<String>>,
+    pub(super) level: Option<Spanned<String>>,
+    pub(super) why: Option<Spanned<String>>,
+    pub(super) source: Vec<Spanned<String>>,
+    pub(super) when: Option<Spanned<String>>,
+    pub(super) otherwise: Option<Spanned<String>>,
+    pub(super) fix: FixTable,
+    pub(super) assert: Vec<Entry>,
+    pub(super) any: Vec<Entry>,
+}
+
+/// The `[fix]` table.
+#[derive(Default)]
+pub(super) struct FixTable {
+    pub(super) runtime: Option<Spanned<String>>,
+    pub(super) persistent: Option<Spanned<String>>,
+    pub(super) boot: Option<Spanned<String>>,
+}
+
+/// An `[[assert]]` or `[[any]]` entry.
+pub(super) struct Entry {
+    pub(super) header: Range<usize>,
+    pub(super) that: Option<Spanned<String>>,
+    pub(super) verbs: Vec<(&'static str, Spanned<Value>)>,
+    pub(super) absent: Option<Spanned<String>>,
+    pub(super) otherwise: Option<Spanned<String>>,
+}
+
+/// Takes a rule file apart. Wrong types, unknown and missing keys are problems; what could be read is returned.
+pub(super) fn parse(text: &str, problems: &mut Vec<Problem>) -> Option<RuleFile> {
+    let mut table = doc::parse(text, problems)?;
+    table.require(&["schema", "title", "level", "why"], problems);
+    let file = RuleFile {
+        schema: table.take_integer("schema", problems),
+        id: table.take_string("id", problems),
+        title: table.take_string("title", problems),
+        level: table.take_string("level", problems),
+        why: table.take_string("why", problems),
+        source: table.take_strings("source", problems).map(|source| source.value).unwrap_or_default(),
+        when: table.take_string("when", problems),
+        otherwise: table.take_string("otherwise", problems),
+        fix: table.take_table("fix", problems).map(|fix| fix_table(fix, problems)).unwrap_or_default(),
+        assert: entries(&mut table, "assert", problems),
+        any: entries(&mut table, "any", problems),
+    };
+    table.finish(RULE_KEYS, problems);
+    Some(file)
+}
+
+fn fix_table(mut table: Table, problems: &mut Vec<Problem>) -> FixTable {
+    let fix = FixTable {
+        runtime: table.take_string("runtime", problems),
+        persistent: table.take_string("persistent", problems),
+        boot: table.take_string("boot", problems),
+    };
+    table.finish(FIX_KEYS, problems);
+    fix
+}
+
+fn entries(table: &mut Table, key: &str, problems: &mut Vec<Problem>) -> Vec<Entry> {
+    let tables = table.take_tables(key, problems);
+    tables.into_iter().map(|table| entry(table, problems)).collect()
+}
+
+fn entry(mut table: Table, problems: &mut Vec<Problem>) -> Entry {
+    table.require(&["that"], problems);
+    let header = table.header();
+    let that = table.take_string("that", problems);
+    let verbs = VERBS.iter().filter_map(|verb| table.take_value(verb).map(|value| (*verb, value))).collect();
+    let absent = table.take_string("absent", problems);
+    let otherwise = table.take_string("else", problems);
+    table.finish(ENTRY_KEYS, problems);
+    Entry { header, that, verbs, absent, otherwise }
+}
