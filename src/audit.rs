@@ -65,7 +65,7 @@ fn decide(rule: &Rule, host: &Host<'_>) -> Decision {
     if let Some(decision) = rule.when.as_ref().and_then(|when| not_concerned(when, host)) {
         return decision;
     }
-    let mut deciding: Vec<Judgement> = rule.assert.iter().map(|entry| verb::judge(entry, host)).collect();
+    let mut deciding = all(&rule.assert, host);
     if !rule.any.is_empty() {
         deciding.push(any(&rule.any, host));
     }
@@ -87,6 +87,18 @@ fn not_concerned(when: &Condition, host: &Host<'_>) -> Option<Decision> {
         Otherwise::NotApplicable => Decision::NotApplicable(evidence),
         Otherwise::Pass => Decision::PassByPlan(evidence),
     })
+}
+
+/// Several must hold. A pass speaks with the words of the entries that have some.
+fn all(entries: &[Assertion], host: &Host<'_>) -> Vec<Judgement> {
+    let has_words = entries.iter().any(|entry| entry.holds.is_some());
+    let mut judged: Vec<Judgement> = entries.iter().map(|entry| verb::judge(entry, host)).collect();
+    for (entry, judgement) in entries.iter().zip(&mut judged) {
+        if judgement.outcome == Outcome::Holds && has_words && entry.holds.is_none() {
+            judgement.text.clear();
+        }
+    }
+    judged
 }
 
 /// One of several must hold: pass before unknown before fail. A failure speaks with the words of the entries that have an
@@ -173,7 +185,8 @@ fn conclude(judged: &[Judgement]) -> Decision {
 }
 
 fn join_text(into: &mut String, text: &str, separator: &str) {
-    if text.is_empty() {
+    let is_there = into.split(separator).any(|part| part == text);
+    if text.is_empty() || is_there {
         return;
     }
     if !into.is_empty() {

@@ -201,6 +201,26 @@ impl Source {
     }
 }
 
+/// With which verdict a note belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bearing {
+    /// With any.
+    Any,
+    /// It says how a thing came to hold.
+    Pass,
+    /// It says how a thing came not to hold.
+    Failure,
+}
+
+/// What a reader of the report should know: which mechanism made it so, what the boot line asked for in vain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// A lowercase fragment.
+    pub text: String,
+    /// Where it belongs.
+    pub bearing: Bearing,
+}
+
 /// An answer and where it came from.
 #[derive(Clone, Debug)]
 pub struct Observation {
@@ -211,8 +231,8 @@ pub struct Observation {
     pub gap: Option<Doubt>,
     /// The files that it came from.
     pub sources: Vec<Source>,
-    /// What a reader of the report should know: which mechanism made it so, what the boot line asked for in vain.
-    pub notes: Vec<String>,
+    /// What explains it.
+    pub notes: Vec<Note>,
 }
 
 /// A member of a family.
@@ -249,7 +269,7 @@ pub struct Family {
     /// Files and folders that stand for the family as a whole.
     pub sources: Vec<Source>,
     /// Notes on the family as a whole.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
 }
 
 /// How a fact is read.

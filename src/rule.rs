@@ -112,6 +112,8 @@ pub struct Assertion {
     pub verb: Verb,
     /// What *not exposed* means here.
     pub absent: Absent,
+    /// The text of a pass.
+    pub holds: Option<Template>,
     /// The text of a failure.
     pub otherwise: Option<Template>,
 }

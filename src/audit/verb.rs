@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use crate::cpuset::CpuSet;
-use crate::fact::{Doubt, Fact, Host, Member, Observation, Read, Source, Value};
+use crate::fact::{Bearing, Doubt, Fact, Host, Member, Note, Observation, Read, Source, Value};
 use crate::reading::Reading;
 use crate::report::Offending;
 use crate::rule::{Absent, Amount, Assertion, Expr, Piece, SetOp, Template, Verb};
@@ -188,11 +188,14 @@ struct Case<'c, 'a> {
     /// What the members that hold show.
     held: Vec<(Option<Member>, String)>,
     /// Notes and sources on the subject as a whole and on the right side.
-    notes: Vec<String>,
+    notes: Vec<Note>,
     sources: Vec<Source>,
     /// Sources of members, kept apart: a pass of a large family names the family instead.
     of_held: Vec<Source>,
     of_others: Vec<Source>,
+    /// How many members break the entry by not being exposed, and whether all that break it do.
+    missing: usize,
+    is_all_missing: bool,
     wanted: String,
     right: String,
     verb: &'static str,
@@ -211,6 +214,8 @@ impl<'c, 'a> Case<'c, 'a> {
             sources: Vec::new(),
             of_held: Vec::new(),
             of_others: Vec::new(),
+            missing: 0,
+            is_all_missing: false,
             wanted: String::new(),
             right: String::new(),
             verb: "",
@@ -218,11 +223,7 @@ impl<'c, 'a> Case<'c, 'a> {
     }
 
     fn keep(&mut self, observation: &Observation) {
-        for note in &observation.notes {
-            if !self.notes.contains(note) {
-                self.notes.push(note.clone());
-            }
-        }
+        self.keep_notes(observation);
         for source in &observation.sources {
             if !self.sources.contains(source) {
                 self.sources.push(source.clone());
@@ -247,11 +248,13 @@ impl<'c, 'a> Case<'c, 'a> {
                     // Load-time checks let no family stand here.
                     return Operand { bounds: Bounds::nothing_known(), missing: None, doubt: None };
                 };
-                self.keep(&observation);
                 let missing = matches!(observation.reading, Reading::NotExposed);
                 if missing && missing_is_empty {
+                    // What explains its absence explains nothing here, where another set may do.
+                    self.sources.extend(observation.sources.iter().cloned());
                     return Operand { bounds: Bounds::exactly(CpuSet::new()), missing: None, doubt: None };
                 }
+                self.keep(&observation);
                 let doubt = observation.gap.clone().or_else(|| observation.doubt(fact.name));
                 let bounds = Bounds::of(&observation);
                 Operand { bounds, missing: doubt.clone().filter(|_| missing), doubt }
@@ -336,7 +339,12 @@ impl<'c, 'a> Case<'c, 'a> {
     fn missing(&mut self, member: Option<Member>, doubt: Doubt, cpus: CpuSet) {
         let is_missing = doubt.cause == crate::fact::Cause::NotExposed;
         match self.entry.absent {
-            Absent::Fail if is_missing => self.breaks(member, doubt.reason, cpus),
+            Absent::Fail if is_missing => {
+                // A comparison of sets has its offending CPUs and its own words all the same.
+                self.is_all_missing = cpus.is_empty() && self.broken.len() == self.missing;
+                self.missing += 1;
+                self.breaks(member, doubt.reason, cpus);
+            }
             Absent::Pass if is_missing => self.held.push((member, doubt.to_string())),
             _ => self.open.push((member, doubt)),
         }
@@ -488,19 +496,19 @@ impl<'c, 'a> Case<'c, 'a> {
     }
 
     fn hold(&mut self, member: Option<Member>, shown: String, observation: Observation) {
-        self.member_notes(&observation);
+        self.keep_notes(&observation);
         self.of_held.extend(observation.sources);
         self.held.push((member, shown));
     }
 
     fn fail(&mut self, member: Option<Member>, shown: String, observation: Observation) {
-        self.member_notes(&observation);
+        self.keep_notes(&observation);
         self.of_others.extend(observation.sources);
         self.breaks(member, shown, CpuSet::new());
     }
 
     fn open(&mut self, member: Option<Member>, doubt: Doubt, observation: Observation) {
-        self.member_notes(&observation);
+        self.keep_notes(&observation);
         self.of_others.extend(observation.sources);
         self.open.push((member, doubt));
     }
@@ -510,12 +518,12 @@ impl<'c, 'a> Case<'c, 'a> {
         let name = self.entry.that.to_string();
         let fact = if item.member.is_some() { name.split('[').next().unwrap_or(&name) } else { &name };
         let doubt = item.observation.doubt(fact).unwrap_or_else(|| unexplained(&self.entry.that));
-        self.member_notes(&item.observation);
+        self.keep_notes(&item.observation);
         self.of_others.extend(item.observation.sources);
         self.missing(item.member, doubt, CpuSet::new());
     }
 
-    fn member_notes(&mut self, observation: &Observation) {
+    fn keep_notes(&mut self, observation: &Observation) {
         for note in &observation.notes {
             if !self.notes.contains(note) {
                 self.notes.push(note.clone());
@@ -554,12 +562,25 @@ impl<'c, 'a> Case<'c, 'a> {
             found,
             offending: self.offending,
             doubt: doubt.filter(|_| outcome == Outcome::Unknown),
-            notes: self.notes,
+            notes: self.notes.into_iter().filter(|note| bears_on(note, outcome)).map(|note| note.text).collect(),
             sources: self.sources,
         }
     }
 
+    /// A rule's own words, with what they may name.
+    fn words_of(&self, template: &Template, found: &str) -> String {
+        fill(template, self.host, |piece| match piece {
+            Piece::Offending => self.offending_text(),
+            Piece::Wanted if !self.right.is_empty() => self.right.clone(),
+            Piece::Wanted => self.wanted.clone(),
+            _ => self.found_text(found),
+        })
+    }
+
     fn holds_text(&self, found: &str) -> String {
+        if let Some(template) = &self.entry.holds {
+            return self.words_of(template, found);
+        }
         let that = &self.entry.that;
         match &self.entry.verb {
             Verb::Within(_) | Verb::Avoids(_) if self.held.len() > 1 || self.held.iter().any(|(m, _)| m.is_some()) => {
@@ -573,20 +594,21 @@ impl<'c, 'a> Case<'c, 'a> {
     }
 
     fn fails_text(&self, found: &str) -> String {
-        if let Some(template) = &self.entry.otherwise {
-            return fill(template, self.host, |piece| match piece {
-                Piece::Offending => self.offending_text(),
-                Piece::Wanted if !self.right.is_empty() => self.right.clone(),
-                Piece::Wanted => self.wanted.clone(),
-                _ if !self.held.is_empty() || self.broken.iter().any(|(m, _)| m.is_some()) => found.to_owned(),
-                _ => self.found_text(found),
-            });
+        let that = self.entry.that.to_string();
+        if self.is_all_missing {
+            return format!("{}: {found}", that.split('[').next().unwrap_or(&that));
         }
-        format!("{} {found}, wanted {}", self.entry.that, self.wanted)
+        match &self.entry.otherwise {
+            Some(template) => self.words_of(template, found),
+            None => format!("{that} {found}, wanted {}", self.wanted),
+        }
     }
 
-    /// Of a set the whole of it was found, not only what broke the entry.
+    /// Of a set the whole of it was found, not only what broke the entry; of lines, how many there are.
     fn found_text(&self, found: &str) -> String {
+        if self.held.iter().any(|(member, _)| matches!(member, Some(Member::Line { .. }))) {
+            return count(self.held.len(), "line");
+        }
         if let (Expr::Fact(fact), Verb::Within(_) | Verb::Avoids(_)) = (&self.entry.that, &self.entry.verb) {
             if let Some(observation) = observe(fact, self.host) {
                 return shown_value(&observation.reading);
@@ -610,6 +632,14 @@ impl<'c, 'a> Case<'c, 'a> {
         let reasons: Vec<(Option<Member>, String)> = self.open.iter().map(|(m, d)| (m.clone(), d.reason.clone())).collect();
         let that = self.entry.that.to_string();
         format!("{}: {}", that.split('[').next().unwrap_or(&that), grouped(&reasons))
+    }
+}
+
+fn bears_on(note: &Note, outcome: Outcome) -> bool {
+    match note.bearing {
+        Bearing::Any => true,
+        Bearing::Pass => outcome == Outcome::Holds,
+        Bearing::Failure => outcome != Outcome::Holds,
     }
 }
 

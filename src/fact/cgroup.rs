@@ -37,28 +37,29 @@ pub(super) const FACTS: &[Fact] = &[Fact {
 fn isolated(host: &Host<'_>) -> Observation {
     let mut look = Look::at(host);
     let hot = host.plan.hot_cpus();
-    let mut found = Found::default();
+    let named = &hot | &host.plan.idle.clone().unwrap_or_default();
+    let mut found = Found { named, ..Found::default() };
 
     let boot = look.read(ISOLATED).parse(CpuSet::parse_list);
-    found.add(&mut look, &hot, ISOLATED, "isolcpus", boot);
+    found.add(&mut look, ISOLATED, "isolcpus", boot);
     let root_file = format!("{CGROUPS}/cpuset.cpus.isolated");
     let partitions = look.read_if_there(&root_file).parse(CpuSet::parse_list);
-    found.add(&mut look, &hot, &root_file, "cgroup v2 (cpuset.cpus.isolated)", partitions);
+    found.add(&mut look, &root_file, "cgroup v2 (cpuset.cpus.isolated)", partitions);
 
     let groups = walk(&mut look);
     let mut invalid = Vec::new();
     for group in groups.iter().filter(|group| group.has_partition) {
-        partition(&mut look, &hot, group, &mut found, &mut invalid);
+        partition(&mut look, group, &mut found, &mut invalid);
     }
     if groups.iter().any(|group| group.is_v1) {
         let unbalanced = unbalanced_by_v1(&mut look, &groups);
-        found.add(&mut look, &hot, CGROUPS, "cgroup v1 (cpuset.sched_load_balance 0)", unbalanced);
+        found.add(&mut look, CGROUPS, "cgroup v1 (cpuset.sched_load_balance 0)", unbalanced);
     }
 
     let missing = &hot - &found.cpus;
     if !missing.is_empty() {
         for note in invalid {
-            look.note(note);
+            look.note_failure(note);
         }
         asked_in_vain(&mut look, &missing);
     }
@@ -74,17 +75,19 @@ fn isolated(host: &Host<'_>) -> Observation {
 struct Found {
     cpus: CpuSet,
     is_exposed: bool,
+    /// The CPUs of the plan, which notes speak of.
+    named: CpuSet,
 }
 
 impl Found {
     /// Adds one mechanism's CPUs; one that cannot be read leaves a gap, an absent one adds nothing.
-    fn add(&mut self, look: &mut Look<'_, '_>, hot: &CpuSet, path: &str, mechanism: &str, reading: Reading<CpuSet>) {
+    fn add(&mut self, look: &mut Look<'_, '_>, path: &str, mechanism: &str, reading: Reading<CpuSet>) {
         match reading {
             Reading::Value(cpus) => {
                 self.is_exposed = true;
-                let news = &(&cpus & hot) - &self.cpus;
+                let news = &(&cpus & &self.named) - &self.cpus;
                 if !news.is_empty() {
-                    look.note(format!("{news} by {mechanism}"));
+                    look.note_pass(format!("{news} by {mechanism}"));
                 }
                 self.cpus = &self.cpus | &cpus;
             }
@@ -96,7 +99,7 @@ impl Found {
 
 /// A partition counts only when it is exactly `isolated`: an invalid one is `isolated invalid (reason)`, since 6.1 with a
 /// reason and not always then, and its CPUs are back in the scheduler's domains.
-fn partition(look: &mut Look<'_, '_>, hot: &CpuSet, group: &Group, found: &mut Found, invalid: &mut Vec<String>) {
+fn partition(look: &mut Look<'_, '_>, group: &Group, found: &mut Found, invalid: &mut Vec<String>) {
     let path = format!("{}/cpuset.cpus.partition", group.path);
     let kind = look.host.text(&path);
     match kind {
@@ -109,7 +112,7 @@ fn partition(look: &mut Look<'_, '_>, hot: &CpuSet, group: &Group, found: &mut F
                 let name = group.path.strip_prefix(CGROUPS).unwrap_or(&group.path);
                 match look.read(&effective).parse(CpuSet::parse_list) {
                     Reading::NotExposed => look.gap::<()>(&effective, &Reading::NotExposed),
-                    reading => found.add(look, hot, &effective, &format!("the partition {name}"), reading),
+                    reading => found.add(look, &effective, &format!("the partition {name}"), reading),
                 }
             } else if text.contains("invalid") {
                 let _ = look.read(&path);
@@ -178,7 +181,7 @@ fn asked_in_vain(look: &mut Look<'_, '_>, missing: &CpuSet) {
         }
     }
     for note in notes {
-        look.note(note);
+        look.note_failure(note);
     }
 }
 

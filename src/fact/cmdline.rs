@@ -294,7 +294,7 @@ fn rcu_nocbs(host: &Host<'_>) -> Observation {
 fn offloaded(param: &Param, host: &Host<'_>, look: &mut Look<'_, '_>) -> CpuSet {
     let release = host.release();
     let Some(value) = &param.value else {
-        look.note("bare rcu_nocbs on the boot line offloads no CPU");
+        look.note_failure("bare rcu_nocbs on the boot line offloads no CPU");
         return CpuSet::new();
     };
     // Before 5.14 `all` was a word of this parameter alone; since then lists know it.
@@ -305,7 +305,7 @@ fn offloaded(param: &Param, host: &Host<'_>, look: &mut Look<'_, '_>) -> CpuSet 
             cpus
         }
         Err(error) if release.is_some_and(|release| release.version() < (5, 10)) => {
-            look.note(format!("{} on the boot line is a bad list and ignored: {error}", quoted(&param.to_string())));
+            look.note_failure(format!("{} on the boot line is a bad list and ignored: {error}", quoted(&param.to_string())));
             CpuSet::new()
         }
         Err(error) => {

@@ -78,7 +78,7 @@ fn online(host: &Host<'_>) -> Observation {
         let impossible = &host.plan.hot_cpus() - &possible;
         if !impossible.is_empty() {
             let _ = look.read(POSSIBLE);
-            look.note(format!("this host has no CPU {impossible}: possible are {possible}"));
+            look.note_failure(format!("this host has no CPU {impossible}: possible are {possible}"));
         }
     }
     look.cpus(reading)
@@ -151,14 +151,15 @@ fn nohz_full(host: &Host<'_>) -> Observation {
     };
     match &reading {
         Reading::NotExposed => {
-            look.note("kernel built without adaptive ticks: no nohz_full file");
+            look.note_failure("kernel built without adaptive ticks: no nohz_full file");
             if let Some(asked) = cmdline::asked(host, asks(hot.clone())) {
-                look.note(format!("{asked} asked for and ignored"));
+                look.note_failure(format!("{asked} asked for and ignored"));
             }
         }
-        Reading::Value(set) if !missing(set).is_empty() => {
+        Reading::Value(set) if missing(set).is_empty() => look.note_pass(format!("nohz_full covers {hot}")),
+        Reading::Value(set) => {
             if let Some(asked) = cmdline::asked(host, asks(missing(set))) {
-                look.note(format!("{asked} asked for and refused"));
+                look.note_failure(format!("{asked} asked for and refused"));
             }
         }
         _ => {}

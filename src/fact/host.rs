@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::cmdline::BootLine;
 use super::kernel::Release;
-use super::{Doubt, Fact, Family, Observation, Source, Value};
+use super::{Bearing, Doubt, Fact, Family, Note, Observation, Source, Value};
 use crate::cpuset::CpuSet;
 use crate::plan::Plan;
 use crate::reading::{Reading, quote};
@@ -105,7 +105,7 @@ pub struct Look<'h, 'a> {
     /// The host looked at.
     pub host: &'h Host<'a>,
     sources: Vec<Source>,
-    notes: Vec<String>,
+    notes: Vec<Note>,
     gap: Option<Doubt>,
 }
 
@@ -147,9 +147,19 @@ impl<'h, 'a> Look<'h, 'a> {
         }
     }
 
-    /// Keeps a note for the report.
-    pub fn note(&mut self, note: impl Into<String>) {
-        self.notes.push(note.into());
+    /// Keeps a note for the report, whatever the verdict.
+    pub fn note(&mut self, text: impl Into<String>) {
+        self.notes.push(Note { text: text.into(), bearing: Bearing::Any });
+    }
+
+    /// Keeps a note on how a thing came to hold.
+    pub fn note_pass(&mut self, text: impl Into<String>) {
+        self.notes.push(Note { text: text.into(), bearing: Bearing::Pass });
+    }
+
+    /// Keeps a note on how a thing came not to hold.
+    pub fn note_failure(&mut self, text: impl Into<String>) {
+        self.notes.push(Note { text: text.into(), bearing: Bearing::Failure });
     }
 
     /// Records that `what` could add to the value and cannot be judged. The first such doubt is the one reported.

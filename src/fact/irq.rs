@@ -3,7 +3,7 @@
 //! Sources: Documentation/core-api/irq/irq-affinity.rst, kernel/irq/proc.c and kernel/irq/manage.c of Linux 6.12.
 
 use super::host::Look;
-use super::{Doubt, Fact, Family, Host, Kind, Member, Observation, Read, Source, Value};
+use super::{Bearing, Doubt, Fact, Family, Host, Kind, Member, Note, Observation, Read, Source, Value};
 use crate::cpuset::CpuSet;
 use crate::reading::{Obstacle, Reading};
 
@@ -77,11 +77,12 @@ pub(super) fn read_lines(host: &Host<'_>) -> Family {
     }
     let (pending, own) = (named(&judged.pending), named(&judged.own));
     let mut notes = Vec::new();
+    let mut note = |text| notes.push(Note { text, bearing: Bearing::Any });
     if !judged.pending.is_empty() {
-        notes.push(format!("still delivered to hot CPUs until their next interrupt: {pending}"));
+        note(format!("still delivered to hot CPUs until their next interrupt: {pending}"));
     }
     if !judged.own.is_empty() {
-        notes.push(format!("cannot be moved, fire only for I/O that hot CPUs submit: {own}"));
+        note(format!("cannot be moved, fire only for I/O that hot CPUs submit: {own}"));
     }
     let text = format!("{} live lines, {dead} without a handler", judged.members.len());
     let sources = vec![Source::summary("proc/irq/*/smp_affinity_list", text)];

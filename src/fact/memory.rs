@@ -89,19 +89,28 @@ fn thp_enabled(host: &Host<'_>) -> Observation {
     if modes.is_empty() {
         return look.word(top.and_then(|mode| known_mode(&mode)));
     }
-    let mut strongest: Option<Reading<String>> = None;
-    for (size, mode) in modes {
-        let mode = mode.and_then(|mode| known_mode(&mode));
-        if mode != top {
-            let shown = mode.value().map_or("not understood", String::as_str);
-            look.note(format!("{size}/enabled is {shown} and overrides the top level"));
-        }
-        strongest = Some(match strongest {
-            Some(so_far) if strength(&so_far) >= strength(&mode) => so_far,
-            _ => mode,
-        });
+    let effective = modes
+        .iter()
+        .map(|(_, mode)| mode.clone().and_then(|mode| known_mode(&mode)))
+        .max_by_key(strength)
+        .unwrap_or(Reading::NotExposed);
+    if effective != top {
+        let decisive: Vec<&str> =
+            modes.iter().filter(|(_, mode)| *mode == effective).map(|(size, _)| size.as_str()).collect();
+        let shown = effective.value().map_or("not understood", String::as_str);
+        let top = top.value().map_or("not readable", String::as_str);
+        look.note(format!("the top level is {top}, but {} decides: {shown}", list_of(&decisive)));
     }
-    look.word(strongest.unwrap_or(Reading::NotExposed))
+    look.word(effective)
+}
+
+/// A few names, and how many more there are.
+fn list_of(names: &[&str]) -> String {
+    match names {
+        [] => "no size".to_owned(),
+        [one] => (*one).to_owned(),
+        [one, rest @ ..] => format!("{one} (and {} more)", rest.len()),
+    }
 }
 
 fn known_mode(mode: &str) -> Reading<String> {

@@ -87,7 +87,7 @@ fn idle(host: &Host<'_>) -> Observation {
     let mut look = Look::at(host);
     if let Some(idle) = &host.plan.idle {
         if idle.is_empty() {
-            look.note("the plan says that no sibling is to be idle");
+            look.note_pass("the plan says that no sibling is to be idle");
         }
         return look.cpus(Reading::Value(idle.clone()));
     }
@@ -113,7 +113,7 @@ fn idle(host: &Host<'_>) -> Observation {
         return look.cpus(answer);
     }
     if siblings.is_empty() && !look.has_gap() {
-        look.note("no sibling online");
+        look.note_pass("no sibling online");
     }
     look.cpus(Reading::Value(siblings))
 }

@@ -96,7 +96,11 @@ fn of_hot_cores(host: &Host<'_>, pick: impl Fn(u32, &CpuSet, &CpuSet) -> CpuSet)
 fn nic_node(host: &Host<'_>) -> Observation {
     let mut look = Look::at(host);
     let Some(nic) = &host.plan.nic else { return look.cpus(Reading::NotExposed) };
-    let node = topology::nic_node(host.root, nic);
+    let node = match topology::nic_node(host.root, nic) {
+        // The kernel does not know: -1 is no node.
+        Reading::Unset => Reading::NotExposed,
+        node => node,
+    };
     let path = format!("sys/class/net/{nic}/device/numa_node");
     look.source(Source::of(&path, &node.as_ref().map(u32::to_string)));
     let reading = node.and_then(|node| {

@@ -53,15 +53,16 @@ impl Page {
 
     fn heading(&self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
         let plan = &report.plan;
-        let name = plan.name.as_deref().unwrap_or("a plan made for this host");
-        let mut roles = format!("hot {}", plan.hot);
+        let name = plan.name.as_deref().unwrap_or("made for this host");
+        let kernel = report.kernel.as_ref().map_or_else(String::new, |kernel| format!(", kernel {kernel}"));
+        let mut roles = format!("{name}: hot {}", plan.hot);
         for (what, cpus) in [("idle", &plan.idle), ("housekeeping", &plan.housekeeping)] {
             if let Some(cpus) = cpus.as_deref().filter(|cpus| !cpus.is_empty()) {
                 roles = format!("{roles}, {what} {cpus}");
             }
         }
-        self.wrapped(out, "", &format!("{} for {name}", report.root))?;
-        self.wrapped(out, "", &roles)?;
+        self.heading_line(out, "host", &format!("{}{kernel}", report.root))?;
+        self.heading_line(out, "plan", &roles)?;
         writeln!(out)
     }
 
@@ -121,9 +122,12 @@ impl Page {
         Ok(())
     }
 
-    fn wrapped(&self, out: &mut dyn Write, prefix: &str, text: &str) -> io::Result<()> {
-        for line in self.lines(text, prefix.len()) {
-            writeln!(out, "{prefix}{line}")?;
+    fn heading_line(&self, out: &mut dyn Write, label: &str, text: &str) -> io::Result<()> {
+        let mut label = label;
+        let blank = " ".repeat(label.len());
+        for line in self.lines(text, label.len() + 2) {
+            writeln!(out, "{}  {line}", label.bold())?;
+            label = &blank;
         }
         Ok(())
     }
@@ -155,11 +159,8 @@ impl Page {
             (report.count(Verdict::Waived), "waived"),
         ];
         counts.extend(others.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")));
-        let mut line = format!("{}; hot {}", counts.join(", "), report.plan.hot);
-        if let Some(name) = &report.plan.name {
-            line = format!("{line} of {name}");
-        }
-        line = format!("{line}; {}", report.root);
+        let name = report.plan.name.as_ref().map_or_else(String::new, |name| format!("{name}, "));
+        let mut line = format!("{}; {name}hot {}; {}", counts.join(", "), report.plan.hot, report.root);
         if let Some(kernel) = &report.kernel {
             line = format!("{line}, kernel {kernel}");
         }

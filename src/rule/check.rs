@@ -137,6 +137,10 @@ impl Check<'_> {
     }
 
     fn template(&mut self, text: &Spanned<String>, is_of_entry: bool) -> Option<Template> {
+        if text.value.trim().is_empty() {
+            self.problem(text.span.clone(), "an empty text", "says nothing", "write what to say, or drop the key");
+            return None;
+        }
         match template::parse(&text.value, is_of_entry) {
             Ok(template) => Some(template),
             Err(errors) => {
@@ -169,6 +173,7 @@ impl Check<'_> {
 
     fn entry(&mut self, entry: Entry) -> Option<Assertion> {
         let absent = entry.absent.and_then(|word| self.word_of(&word, "absent", ABSENT).map(|absent| (absent, word.span)));
+        let holds = entry.holds.and_then(|text| self.template(&text, true));
         let otherwise = entry.otherwise.and_then(|text| self.template(&text, true));
         let that = entry.that.and_then(|that| self.operand(&that).map(|expr| Spanned { value: expr, span: that.span }));
         let mut verbs = entry.verbs.into_iter();
@@ -183,8 +188,8 @@ impl Check<'_> {
         };
         let that = that?;
         let verb = self.verb(name, value, &that)?;
-        let assertion =
-            Assertion { that: that.value, verb, absent: absent.as_ref().map_or(Absent::Unknown, |(a, _)| *a), otherwise };
+        let stated = absent.as_ref().map_or(Absent::Unknown, |(absent, _)| *absent);
+        let assertion = Assertion { that: that.value, verb, absent: stated, holds, otherwise };
         if let Some((Absent::Empty, span)) = absent {
             let has_sets = matches!(assertion.verb, Verb::Within(_) | Verb::Avoids(_));
             if !has_sets {

@@ -13,7 +13,7 @@ const FIX_KEYS: &[&str] = &["runtime", "persistent", "boot"];
 pub(super) const VERBS: &[&str] =
     &["within", "avoids", "is", "is-not", "one-of", "includes", "excludes", "at-least", "at-most"];
 const ENTRY_KEYS: &[&str] = &[
-    "that", "within", "avoids", "is", "is-not", "one-of", "includes", "excludes", "at-least", "at-most", "absent", "else",
+    "that", "within", "avoids", "is", "is-not", "one-of", "includes", "excludes", "at-least", "at-most", "absent", "holds", "else",
 ];
 
 /// A rule file, taken apart.
@@ -45,6 +45,7 @@ pub(super) struct Entry {
     pub(super) that: Option<Spanned<String>>,
     pub(super) verbs: Vec<(&'static str, Spanned<Value>)>,
     pub(super) absent: Option<Spanned<String>>,
+    pub(super) holds: Option<Spanned<String>>,
     pub(super) otherwise: Option<Spanned<String>>,
 }
 
@@ -90,7 +91,8 @@ fn entry(mut table: Table, problems: &mut Vec<Problem>) -> Entry {
     let that = table.take_string("that", problems);
     let verbs = VERBS.iter().filter_map(|verb| table.take_value(verb).map(|value| (*verb, value))).collect();
     let absent = table.take_string("absent", problems);
+    let holds = table.take_string("holds", problems);
     let otherwise = table.take_string("else", problems);
     table.finish(ENTRY_KEYS, problems);
-    Entry { header, that, verbs, absent, otherwise }
+    Entry { header, that, verbs, absent, holds, otherwise }
 }
