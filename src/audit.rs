@@ -2,7 +2,7 @@
 
 use crate::fact::{Cause, Host, Value, kernel};
 use crate::reading::Reading;
-use crate::report::{Decision, Evidence, Finding, Grounds, Offending, PlanSummary, Remedy, Report};
+use crate::report::{Decision, Evidence, Finding, Offending, PlanSummary, Remedy, Report};
 use crate::rule::{Assertion, Condition, Otherwise, Rule, RuleSet, Template};
 
 mod verb;
@@ -76,7 +76,6 @@ fn decide(rule: &Rule, host: &Host<'_>) -> Decision {
 fn not_concerned(when: &Condition, host: &Host<'_>) -> Option<Decision> {
     let observation = verb::observe(when.fact, host)?;
     let shown = match &observation.reading {
-        Reading::Value(Value::Flag(true)) => return None,
         Reading::Value(Value::Flag(false)) => "false",
         Reading::Value(_) => return None,
         _ => "not set",
@@ -176,23 +175,24 @@ fn conclude(judged: &[Judgement]) -> Decision {
     for note in notes {
         join_text(&mut evidence.message, note, "; ");
     }
-    let ungrounded = |evidence| Decision::Unknown(Cause::Unreadable, evidence);
     match outcome {
-        Outcome::Holds => Grounds::new(evidence).map_or_else(ungrounded, Decision::Pass),
-        Outcome::Fails => Grounds::new(evidence).map_or_else(ungrounded, Decision::Fail),
+        Outcome::Holds => Decision::pass(evidence),
+        Outcome::Fails => Decision::fail(evidence),
         Outcome::Unknown => Decision::Unknown(cause.unwrap_or(Cause::Unreadable), evidence),
     }
 }
 
+/// Adds the parts of a text that are not there yet.
 fn join_text(into: &mut String, text: &str, separator: &str) {
-    let is_there = into.split(separator).any(|part| part == text);
-    if text.is_empty() || is_there {
-        return;
+    for part in text.split(separator).filter(|part| !part.is_empty()) {
+        if into.split(separator).any(|known| known == part) {
+            continue;
+        }
+        if !into.is_empty() {
+            into.push_str(separator);
+        }
+        into.push_str(part);
     }
-    if !into.is_empty() {
-        into.push_str(separator);
-    }
-    into.push_str(text);
 }
 
 fn merge(mut into: Offending, other: Offending) -> Offending {

@@ -1,6 +1,6 @@
 //! The subcommands, one a file, and what they share: how an answer is written and how a mistake ends.
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anstream::{AutoStream, ColorChoice};
@@ -31,7 +31,7 @@ impl From<io::Error> for Failure {
 
 /// Standard output whose reader may go away (`| head`): from then on nothing is written, and that is no error.
 pub struct Answer {
-    stream: AutoStream<io::StdoutLock<'static>>,
+    stream: BufWriter<AutoStream<io::StdoutLock<'static>>>,
     is_closed: bool,
 }
 
@@ -80,7 +80,7 @@ impl Streams {
         let choose = |auto: ColorChoice| if choice == ColorChoice::Auto { auto } else { choice };
         let out = choose(AutoStream::choice(&io::stdout()));
         let err = choose(AutoStream::choice(&io::stderr()));
-        let stream = AutoStream::new(io::stdout().lock(), out);
+        let stream = BufWriter::new(AutoStream::new(io::stdout().lock(), out));
         Self { out: Answer { stream, is_closed: false }, err: AutoStream::new(io::stderr().lock(), err) }
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::cpuset::CpuSet;
-use crate::reading::{Reading, quote};
+use crate::reading::{NotUnderstood, Reading, quote};
 use crate::units::{Bytes, Micros};
 
 pub mod cgroup;
@@ -358,10 +358,10 @@ pub fn find(name: &str) -> Option<&'static Fact> {
 ///
 /// # Errors
 /// No word, or more than one.
-pub(crate) fn parse_word(text: &str) -> Result<String, ()> {
+pub(crate) fn parse_word(text: &str) -> Result<String, NotUnderstood> {
     let word = trim(text);
     let is_one = !word.is_empty() && !word.contains(|c: char| c.is_ascii_whitespace() || c == '\0');
-    if is_one { Ok(word.to_owned()) } else { Err(()) }
+    if is_one { Ok(word.to_owned()) } else { Err(NotUnderstood) }
 }
 
 /// A decimal integer, as sysfs and procfs print it.
@@ -404,8 +404,8 @@ mod tests {
     fn words_and_integers() {
         assert_eq!(parse_word("performance\n"), Ok("performance".to_owned()));
         assert_eq!(parse_word("tsc \n\0"), Ok("tsc".to_owned()));
-        assert_eq!(parse_word("\n"), Err(()));
-        assert_eq!(parse_word("two words\n"), Err(()));
+        assert_eq!(parse_word("\n"), Err(NotUnderstood));
+        assert_eq!(parse_word("two words\n"), Err(NotUnderstood));
         assert_eq!(parse_integer("-1\n"), Ok(-1));
         assert!(parse_integer("1 2\n").is_err());
     }

@@ -60,6 +60,11 @@ impl fmt::Display for Obstacle {
     }
 }
 
+/// A text is not what the kernel prints there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not understood")]
+pub struct NotUnderstood;
+
 impl<T> Reading<T> {
     /// Applies `f` to the value, if there is one.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Reading<U> {

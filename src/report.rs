@@ -69,21 +69,11 @@ pub struct Evidence {
     pub sources: Vec<Source>,
 }
 
-/// Evidence that names at least one file: nothing fails, and nothing passes, on nothing read.
+/// Evidence that names at least one file. Only [`Decision::pass`] and [`Decision::fail`] make it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grounds(Evidence);
 
-impl Grounds {
-    /// Takes evidence for grounds.
-    ///
-    /// # Errors
-    /// Gives it back when it names no file.
-    pub fn new(evidence: Evidence) -> Result<Self, Evidence> {
-        if evidence.sources.is_empty() { Err(evidence) } else { Ok(Self(evidence)) }
-    }
-}
-
-/// The decision about one rule. A pass and a failure cannot be made without grounds.
+/// The decision about one rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Holds.
@@ -96,6 +86,25 @@ pub enum Decision {
     Unknown(Cause, Evidence),
     /// The condition does not hold here.
     NotApplicable(Evidence),
+}
+
+impl Decision {
+    /// A pass, if the evidence names a file: nothing passes on nothing read.
+    pub fn pass(evidence: Evidence) -> Self {
+        Self::grounded(evidence, Self::Pass)
+    }
+
+    /// A failure, if the evidence names a file.
+    pub fn fail(evidence: Evidence) -> Self {
+        Self::grounded(evidence, Self::Fail)
+    }
+
+    fn grounded(evidence: Evidence, decide: fn(Grounds) -> Self) -> Self {
+        if evidence.sources.is_empty() {
+            return Self::Unknown(Cause::Unreadable, evidence);
+        }
+        decide(Grounds(evidence))
+    }
 }
 
 /// How to mend a failure, placeholders filled in.

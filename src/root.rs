@@ -15,6 +15,8 @@ mod capture;
 mod tests;
 mod walk;
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
@@ -54,6 +56,8 @@ pub struct Root {
     anchor: Anchor,
     resolver: Resolver,
     capture: Capture,
+    /// Where paths lead, as far as it was asked: none for one that leads nowhere.
+    links: RefCell<HashMap<String, Option<String>>>,
 }
 
 /// Why a folder cannot serve as a root. Nothing is audited then.
@@ -148,7 +152,7 @@ impl Root {
         let name = dir.display().to_string();
         let anchor = if live { Ok(Anchor::across_mounts(folder)) } else { Anchor::within_mount(folder) };
         let anchor = anchor.map_err(|why| RootError::Open { dir: name.clone(), why })?;
-        let mut root = Root { name, live, anchor, resolver, capture: Capture::default() };
+        let mut root = Root { name, live, anchor, resolver, capture: Capture::default(), links: RefCell::default() };
         if !live {
             root.capture = root.load_capture(dir)?;
         }
@@ -247,7 +251,32 @@ impl Root {
         if self.capture.is_empty() {
             return None;
         }
-        look_up(&self.capture, path).or_else(|| look_up(&self.capture, &self.anchor.resolve(path)?))
+        look_up(&self.capture, path).or_else(|| {
+            let resolved = self.resolved(path)?;
+            if resolved == path { None } else { look_up(&self.capture, &resolved) }
+        })
+    }
+
+    /// Where a path leads, as [`Anchor::resolve`] says; each folder on the way is looked at once. A tree does not change
+    /// under an audit, and where it does, what was recorded is found for the path that was there first.
+    fn resolved(&self, path: &str) -> Option<String> {
+        if self.resolver == Resolver::Walk {
+            return self.anchor.resolve(path);
+        }
+        if let Some(known) = self.links.borrow().get(path) {
+            return known.clone();
+        }
+        let plain = match path.rsplit_once('/') {
+            Some((folder, name)) => self.resolved(folder).map(|folder| format!("{folder}/{name}")),
+            None => Some(path.to_owned()),
+        };
+        let is_link = plain.as_deref().is_none_or(|plain| {
+            let itself = self.open_inside(plain, LOOK | OFlags::NOFOLLOW);
+            itself.is_ok_and(|it| fstat(&it).is_ok_and(|s| FileType::from_raw_mode(s.st_mode) == FileType::Symlink))
+        });
+        let resolved = if is_link || path.contains("..") { self.anchor.resolve(path) } else { plain };
+        self.links.borrow_mut().insert(path.to_owned(), resolved.clone());
+        resolved
     }
 
     fn contents(&self, path: &str) -> Result<Vec<u8>, Obstacle> {

@@ -177,8 +177,10 @@ impl Assertion {
     pub fn facts(&self, into: &mut Vec<&'static Fact>) {
         self.that.facts(into);
         match &self.verb {
-            Verb::Within(right) | Verb::Avoids(right) => right.facts(into),
-            Verb::AtLeast(Amount::Operand(right)) | Verb::AtMost(Amount::Operand(right)) => right.facts(into),
+            Verb::Within(right)
+            | Verb::Avoids(right)
+            | Verb::AtLeast(Amount::Operand(right))
+            | Verb::AtMost(Amount::Operand(right)) => right.facts(into),
             _ => {}
         }
     }

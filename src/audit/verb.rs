@@ -43,8 +43,8 @@ pub(super) struct Judgement {
 pub(super) fn judge(entry: &Assertion, host: &Host<'_>) -> Judgement {
     let mut case = Case::new(entry, host);
     match &entry.verb {
-        Verb::Within(right) => case.sets(right, "within", |left, right| left.within(right)),
-        Verb::Avoids(right) => case.sets(right, "avoids", |left, right| left.avoids(right)),
+        Verb::Within(right) => case.sets(right, "within", Bounds::within),
+        Verb::Avoids(right) => case.sets(right, "avoids", Bounds::avoids),
         Verb::Is(value) => case.values(&value.to_string(), |found| found == Some(value)),
         Verb::IsNot(value) => case.values(&format!("not {value}"), |found| found != Some(value)),
         Verb::OneOf(values) => {
@@ -283,11 +283,16 @@ impl<'c, 'a> Case<'c, 'a> {
                         notes: Vec::new(),
                     };
                     match family.members {
-                        Reading::Value(members) => {
-                            Some(members.into_iter().map(|(member, o)| Item { member: Some(member), observation: o }).collect())
-                        }
+                        Reading::Value(members) => Some(
+                            members
+                                .into_iter()
+                                .map(|(member, o)| Item { member: Some(member), observation: o })
+                                .collect(),
+                        ),
                         other => {
-                            self.nothing(Observation { reading: other.map(|_| Value::Flag(false)), ..whole }.doubt(fact.name));
+                            self.nothing(
+                                Observation { reading: other.map(|_| Value::Flag(false)), ..whole }.doubt(fact.name),
+                            );
                             None
                         }
                     }
@@ -332,11 +337,11 @@ impl<'c, 'a> Case<'c, 'a> {
             what: self.entry.that.to_string(),
             reason: "not exposed".to_owned(),
         });
-        self.missing(None, doubt, CpuSet::new());
+        self.missing(None, doubt, &CpuSet::new());
     }
 
     /// A member, or the whole, that the host does not expose: what that means is the entry's to say.
-    fn missing(&mut self, member: Option<Member>, doubt: Doubt, cpus: CpuSet) {
+    fn missing(&mut self, member: Option<Member>, doubt: Doubt, cpus: &CpuSet) {
         let is_missing = doubt.cause == crate::fact::Cause::NotExposed;
         match self.entry.absent {
             Absent::Fail if is_missing => {
@@ -350,8 +355,8 @@ impl<'c, 'a> Case<'c, 'a> {
         }
     }
 
-    fn breaks(&mut self, member: Option<Member>, shown: String, cpus: CpuSet) {
-        self.offending.cpus = &self.offending.cpus | &cpus;
+    fn breaks(&mut self, member: Option<Member>, shown: String, cpus: &CpuSet) {
+        self.offending.cpus = &self.offending.cpus | cpus;
         match &member {
             Some(Member::Cpu(cpu)) => self.offending.cpus.insert(*cpu),
             Some(Member::Line { irq, .. }) => self.offending.lines.push(*irq),
@@ -376,16 +381,15 @@ impl<'c, 'a> Case<'c, 'a> {
             vec![(None, self.operand(&that, false))]
         };
         for (member, left) in members {
-            if let Some(doubt) = left.missing.clone().or_else(|| right_operand.missing.clone()) {
-                if matches!(self.entry.absent, Absent::Fail | Absent::Pass) {
-                    self.missing(member, doubt, left.bounds.least);
-                    continue;
-                }
+            let missing = left.missing.clone().or_else(|| right_operand.missing.clone());
+            if let (Some(doubt), Absent::Fail | Absent::Pass) = (missing, self.entry.absent) {
+                self.missing(member, doubt, &left.bounds.least);
+                continue;
             }
             let shown = shown_set(&left.bounds);
             match compare(&left.bounds, &right_operand.bounds) {
                 Compared::Holds => self.held.push((member, shown)),
-                Compared::Breaks(cpus) => self.breaks(member, cpus.to_string(), cpus),
+                Compared::Breaks(cpus) => self.breaks(member, cpus.to_string(), &cpus),
                 Compared::Open => {
                     let doubt = left.doubt.or_else(|| right_operand.doubt.clone());
                     self.open.push((member, doubt.unwrap_or_else(|| unexplained(&self.entry.that))));
@@ -504,7 +508,7 @@ impl<'c, 'a> Case<'c, 'a> {
     fn fail(&mut self, member: Option<Member>, shown: String, observation: Observation) {
         self.keep_notes(&observation);
         self.of_others.extend(observation.sources);
-        self.breaks(member, shown, CpuSet::new());
+        self.breaks(member, shown, &CpuSet::new());
     }
 
     fn open(&mut self, member: Option<Member>, doubt: Doubt, observation: Observation) {
@@ -520,7 +524,7 @@ impl<'c, 'a> Case<'c, 'a> {
         let doubt = item.observation.doubt(fact).unwrap_or_else(|| unexplained(&self.entry.that));
         self.keep_notes(&item.observation);
         self.of_others.extend(item.observation.sources);
-        self.missing(item.member, doubt, CpuSet::new());
+        self.missing(item.member, doubt, &CpuSet::new());
     }
 
     fn keep_notes(&mut self, observation: &Observation) {
@@ -540,7 +544,9 @@ impl<'c, 'a> Case<'c, 'a> {
         let found = match outcome {
             Outcome::Fails => grouped(&self.broken),
             Outcome::Holds => grouped(&self.held),
-            Outcome::Unknown => grouped(&self.open.iter().map(|(m, d)| (m.clone(), d.reason.clone())).collect::<Vec<_>>()),
+            Outcome::Unknown => {
+                grouped(&self.open.iter().map(|(m, d)| (m.clone(), d.reason.clone())).collect::<Vec<_>>())
+            }
         };
         let text = match outcome {
             Outcome::Holds => self.holds_text(&found),
@@ -609,12 +615,11 @@ impl<'c, 'a> Case<'c, 'a> {
         if self.held.iter().any(|(member, _)| matches!(member, Some(Member::Line { .. }))) {
             return count(self.held.len(), "line");
         }
-        if let (Expr::Fact(fact), Verb::Within(_) | Verb::Avoids(_)) = (&self.entry.that, &self.entry.verb) {
-            if let Some(observation) = observe(fact, self.host) {
-                return shown_value(&observation.reading);
-            }
+        match (&self.entry.that, &self.entry.verb) {
+            (Expr::Fact(fact), Verb::Within(_) | Verb::Avoids(_)) => observe(fact, self.host)
+                .map_or_else(|| found.to_owned(), |observation| shown_value(&observation.reading)),
+            _ => found.to_owned(),
         }
-        found.to_owned()
     }
 
     fn offending_text(&self) -> String {
@@ -629,7 +634,8 @@ impl<'c, 'a> Case<'c, 'a> {
         if let [(None, doubt)] = self.open.as_slice() {
             return doubt.to_string();
         }
-        let reasons: Vec<(Option<Member>, String)> = self.open.iter().map(|(m, d)| (m.clone(), d.reason.clone())).collect();
+        let reasons: Vec<(Option<Member>, String)> =
+            self.open.iter().map(|(m, d)| (m.clone(), d.reason.clone())).collect();
         let that = self.entry.that.to_string();
         format!("{}: {}", that.split('[').next().unwrap_or(&that), grouped(&reasons))
     }

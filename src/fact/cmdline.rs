@@ -6,7 +6,7 @@
 use super::host::quoted;
 use super::{Doubt, Fact, Host, Kind, Look, Observation, Read, Value};
 use crate::cpuset::{BootGrammar, CpuSet};
-use crate::reading::{Obstacle, Reading};
+use crate::reading::{NotUnderstood, Obstacle, Reading};
 
 /// The file with the boot line.
 pub const PATH: &str = "proc/cmdline";
@@ -88,10 +88,10 @@ impl BootLine {
     ///
     /// # Errors
     /// A line of more than 64 KiB, which no kernel has.
-    pub fn parse(text: &str) -> Result<Self, ()> {
+    pub fn parse(text: &str) -> Result<Self, NotUnderstood> {
         let line = text.trim_end_matches(['\n', '\0']);
         if line.len() > MAX_BYTES {
-            return Err(());
+            return Err(NotUnderstood);
         }
         let mut params = Vec::new();
         let mut rest = line.trim_start_matches(is_space);
@@ -225,13 +225,13 @@ impl IsolCpus {
     /// # Errors
     /// A flag with another character in it, a list that the kernel refuses, or an empty one: the kernel then ignores
     /// the parameter.
-    pub fn parse(value: &str, grammar: BootGrammar) -> Result<Self, ()> {
+    pub fn parse(value: &str, grammar: BootGrammar) -> Result<Self, NotUnderstood> {
         let mut asked = Self::default();
         let mut rest = value;
         while rest.starts_with(|c: char| c.is_ascii_alphabetic()) {
             let (flag, tail) = rest.split_once(',').unwrap_or((rest, ""));
             if !flag.bytes().all(|b| b.is_ascii_alphabetic() || b == b'_') {
-                return Err(());
+                return Err(NotUnderstood);
             }
             match flag {
                 "nohz" => asked.nohz = true,
@@ -241,9 +241,9 @@ impl IsolCpus {
             }
             rest = tail;
         }
-        asked.cpus = CpuSet::parse_boot_list(rest, grammar).map_err(drop)?;
+        asked.cpus = CpuSet::parse_boot_list(rest, grammar).map_err(|_| NotUnderstood)?;
         if asked.cpus.is_empty() {
-            return Err(());
+            return Err(NotUnderstood);
         }
         if !(asked.nohz || asked.managed_irq) {
             asked.domain = true;
@@ -305,7 +305,10 @@ fn offloaded(param: &Param, host: &Host<'_>, look: &mut Look<'_, '_>) -> CpuSet 
             cpus
         }
         Err(error) if release.is_some_and(|release| release.version() < (5, 10)) => {
-            look.note_failure(format!("{} on the boot line is a bad list and ignored: {error}", quoted(&param.to_string())));
+            look.note_failure(format!(
+                "{} on the boot line is a bad list and ignored: {error}",
+                quoted(&param.to_string())
+            ));
             CpuSet::new()
         }
         Err(error) => {
@@ -391,11 +394,17 @@ mod tests {
     fn tokens_as_the_kernel_splits_them() {
         assert_eq!(tokens("ro  quiet a=b\n"), ["ro|-", "quiet|-", "a|b"]);
         assert_eq!(tokens(" coherent_pool=1M\tx\n"), ["coherent_pool|1M", "x|-"]);
-        assert_eq!(tokens(r#"isolcpus="2-3" "nohz_full=2-3" a="b c" "d=e f""#), ["isolcpus|2-3", "nohz_full|2-3", "a|b c", "d|e f"]);
+        assert_eq!(
+            tokens(r#"isolcpus="2-3" "nohz_full=2-3" a="b c" "d=e f""#),
+            ["isolcpus|2-3", "nohz_full|2-3", "a|b c", "d|e f"]
+        );
         assert_eq!(tokens(r#"a=b"c d"e f"#), [r#"a|b"c d"e"#, "f|-"]);
         assert_eq!(tokens(r#"a="unclosed quote"#), ["a|unclosed quote"]);
         assert_eq!(tokens("=x=y a="), ["=x|y", "a|"]);
-        assert_eq!(tokens("BOOT_IMAGE=(hd0,msdos2)/vmlinuz root=UUID=1-2 rw rw"), ["BOOT_IMAGE|(hd0,msdos2)/vmlinuz", "root|UUID=1-2", "rw|-", "rw|-"]);
+        assert_eq!(
+            tokens("BOOT_IMAGE=(hd0,msdos2)/vmlinuz root=UUID=1-2 rw rw"),
+            ["BOOT_IMAGE|(hd0,msdos2)/vmlinuz", "root|UUID=1-2", "rw|-", "rw|-"]
+        );
         assert_eq!(tokens("a -- b"), ["a|-"]);
         assert_eq!(tokens("a --b --=c \"--\" d"), ["a|-", "--b|-", "--|c"]);
         assert_eq!(tokens(""), [""; 0]);
@@ -412,10 +421,37 @@ mod tests {
 
     #[test]
     fn booleans_and_integers_are_the_kernels() {
-        for (text, want) in [("on", Some(true)), ("off", Some(false)), ("0", Some(false)), ("1", Some(true)), ("Y", Some(true)), ("No", Some(false)), ("oFF", Some(false)), ("o", None), ("", None), ("2", None), ("junk", None)] {
+        for (text, want) in [
+            ("on", Some(true)),
+            ("off", Some(false)),
+            ("0", Some(false)),
+            ("1", Some(true)),
+            ("Y", Some(true)),
+            ("No", Some(false)),
+            ("oFF", Some(false)),
+            ("o", None),
+            ("", None),
+            ("2", None),
+            ("junk", None),
+        ] {
             assert_eq!(kernel_bool(text), want, "{text:?}");
         }
-        for (text, want) in [("1", Some(1)), ("0x1", Some(1)), ("010", Some(8)), ("0", Some(0)), ("-1", Some(-1)), ("+1", Some(1)), ("one", None), ("", None), ("1 ", None), ("08", None), ("4294967296", None), ("--1", None), ("-+1", None), ("0x", None)] {
+        for (text, want) in [
+            ("1", Some(1)),
+            ("0x1", Some(1)),
+            ("010", Some(8)),
+            ("0", Some(0)),
+            ("-1", Some(-1)),
+            ("+1", Some(1)),
+            ("one", None),
+            ("", None),
+            ("1 ", None),
+            ("08", None),
+            ("4294967296", None),
+            ("--1", None),
+            ("-+1", None),
+            ("0x", None),
+        ] {
             assert_eq!(kernel_integer(text), want, "{text:?}");
         }
     }
@@ -430,14 +466,17 @@ mod tests {
     #[test]
     fn isolcpus_flags() {
         let parse = |value: &str| IsolCpus::parse(value, BootGrammar::newest(Some(15)));
-        let shown = |value: &str| parse(value).map(|i| format!("{}{}{} {}", u8::from(i.domain), u8::from(i.managed_irq), u8::from(i.nohz), i.cpus));
+        let shown = |value: &str| {
+            parse(value)
+                .map(|i| format!("{}{}{} {}", u8::from(i.domain), u8::from(i.managed_irq), u8::from(i.nohz), i.cpus))
+        };
         assert_eq!(shown("2-5").as_deref(), Ok("100 2-5"));
         assert_eq!(shown("managed_irq,domain,4-N").as_deref(), Ok("110 4-15"));
         assert_eq!(shown("managed_irq,2-5").as_deref(), Ok("010 2-5"));
         assert_eq!(shown("nohz,2-5").as_deref(), Ok("001 2-5"));
         assert_eq!(shown("domain,bogus_flag,4-7").as_deref(), Ok("100 4-7"));
         for refused in ["all", "domain,foo2,2-5", "domain,managed-irq,2-5", "2-200", "3-2", "", "domain", "1,x"] {
-            assert_eq!(parse(refused), Err(()), "{refused:?}");
+            assert_eq!(parse(refused), Err(NotUnderstood), "{refused:?}");
         }
     }
 

@@ -6,7 +6,7 @@
 use super::cmdline::{self, IsolCpus, Param};
 use super::{Fact, Host, Kind, Look, Observation, Read};
 use crate::cpuset::{BootGrammar, CpuSet};
-use crate::reading::{Reading, quote};
+use crate::reading::{NotUnderstood, Reading, quote};
 
 /// The CPUs that may ever be there.
 pub const POSSIBLE: &str = "sys/devices/system/cpu/possible";
@@ -172,7 +172,7 @@ fn governor(host: &Host<'_>, cpu: u32) -> Observation {
     let path = format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor");
     let reading = look.read(&path).and_then(|text| match super::parse_word(&text) {
         Ok(word) => Reading::Value(word),
-        Err(()) => Reading::Malformed(quote(&text)),
+        Err(NotUnderstood) => Reading::Malformed(quote(&text)),
     });
     if reading == Reading::NotExposed {
         look.note("virtual machine?");

@@ -6,7 +6,7 @@
 use super::cmdline;
 use super::host::Look;
 use super::{Fact, Host, Kind, Observation, Read, Value};
-use crate::reading::{Obstacle, Reading, quote};
+use crate::reading::{NotUnderstood, Obstacle, Reading, quote};
 use crate::units::Micros;
 
 const DRIVER: &str = "sys/devices/system/cpu/cpuidle/current_driver";
@@ -45,7 +45,7 @@ pub(super) const FACTS: &[Fact] = &[
 ];
 
 fn word(text: &str) -> Reading<String> {
-    super::parse_word(text).map_or_else(|()| Reading::Malformed(quote(text)), Reading::Value)
+    super::parse_word(text).map_or_else(|NotUnderstood| Reading::Malformed(quote(text)), Reading::Value)
 }
 
 /// `intel_idle.max_cstate` means something to intel_idle and `processor.max_cstate` to acpi_idle; 0 sends intel_idle
@@ -59,7 +59,9 @@ fn max_cstate(host: &Host<'_>) -> Observation {
         let intel = line.integer("intel_idle.max_cstate");
         let acpi = line.integer("processor.max_cstate").map(|(param, n)| (param, n.max(1)));
         let cap = match driver.value().map(String::as_str) {
-            Some("intel_idle") => intel.filter(|(_, n)| *n >= 1).map(|(param, n)| (format!("{param} under intel_idle"), n)),
+            Some("intel_idle") => {
+                intel.filter(|(_, n)| *n >= 1).map(|(param, n)| (format!("{param} under intel_idle"), n))
+            }
             Some("acpi_idle") => acpi.map(|(param, n)| (format!("{param} under acpi_idle"), n)),
             Some("none") | None => match (intel, acpi) {
                 (Some((a, intel)), Some((b, acpi))) if intel >= 0 => {
@@ -91,7 +93,8 @@ fn latency(host: &Host<'_>, cpu: u32) -> Observation {
         let is_state = |name: &str| {
             name.strip_prefix("state").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
         };
-        let mut names: Vec<String> = listing.entries.into_iter().map(|e| e.name).filter(|name| is_state(name)).collect();
+        let mut names: Vec<String> =
+            listing.entries.into_iter().map(|e| e.name).filter(|name| is_state(name)).collect();
         names.sort_by_key(|name| (name.len(), name.clone()));
         names
     });
@@ -184,11 +187,11 @@ fn qos(host: &Host<'_>, cpu: u32) -> Observation {
 }
 
 /// `pm_qos_resume_latency_us`: 0 is no constraint, `n/a` tolerates no latency at all.
-fn resume_latency(text: &str) -> Result<Option<u64>, ()> {
+fn resume_latency(text: &str) -> Result<Option<u64>, NotUnderstood> {
     match super::trim(text) {
         "n/a" => Ok(Some(0)),
         "0" => Ok(None),
-        number => number.parse().map(Some).map_err(drop),
+        number => number.parse().map(Some).map_err(|_| NotUnderstood),
     }
 }
 
@@ -201,7 +204,7 @@ mod tests {
         assert_eq!(resume_latency("0\n"), Ok(None));
         assert_eq!(resume_latency("n/a\n"), Ok(Some(0)));
         assert_eq!(resume_latency("100\n"), Ok(Some(100)));
-        assert_eq!(resume_latency("none\n"), Err(()));
-        assert_eq!(resume_latency("-1\n"), Err(()));
+        assert_eq!(resume_latency("none\n"), Err(NotUnderstood));
+        assert_eq!(resume_latency("-1\n"), Err(NotUnderstood));
     }
 }

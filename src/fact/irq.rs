@@ -60,8 +60,12 @@ pub(super) fn read_lines(host: &Host<'_>) -> Family {
         return Family { members: why, sources: Vec::new(), notes: Vec::new() };
     }
     let is_number = |name: &str| name.bytes().all(|b| b.is_ascii_digit());
-    let mut numbers: Vec<u32> =
-        listing.entries.iter().filter(|entry| is_number(&entry.name)).filter_map(|entry| entry.name.parse().ok()).collect();
+    let mut numbers: Vec<u32> = listing
+        .entries
+        .iter()
+        .filter(|entry| is_number(&entry.name))
+        .filter_map(|entry| entry.name.parse().ok())
+        .collect();
     numbers.sort_unstable();
     let lines: Vec<Line> = numbers.into_iter().filter_map(|irq| Line::list(host, irq)).collect();
     let is_any_handler_shown = lines.iter().any(|line| !line.handlers.is_empty());
@@ -70,7 +74,7 @@ pub(super) fn read_lines(host: &Host<'_>) -> Family {
     let mut dead = 0;
     for line in lines {
         if line.is_unlistable || !is_any_handler_shown || !line.handlers.is_empty() {
-            judged.line(line);
+            judged.line(&line);
         } else {
             dead += 1;
         }
@@ -112,10 +116,13 @@ impl Line {
         match host.root.list(&format!("{IRQ}/{irq}")) {
             Reading::NotExposed | Reading::Unset => None,
             Reading::Value(listing) => {
-                let handlers = listing.entries.into_iter().filter(|entry| entry.is_dir).map(|entry| entry.name).collect();
+                let handlers =
+                    listing.entries.into_iter().filter(|entry| entry.is_dir).map(|entry| entry.name).collect();
                 Some(Self { irq, handlers, is_unlistable: false })
             }
-            Reading::Unreadable(_) | Reading::Malformed(_) => Some(Self { irq, handlers: Vec::new(), is_unlistable: true }),
+            Reading::Unreadable(_) | Reading::Malformed(_) => {
+                Some(Self { irq, handlers: Vec::new(), is_unlistable: true })
+            }
         }
     }
 
@@ -149,7 +156,9 @@ fn is_nvme_queue(name: &str) -> bool {
 
 /// `virtio1-req.0`: the request queues of a virtio block device.
 fn is_virtio_queue(name: &str) -> bool {
-    let Some((device, queue)) = name.strip_prefix("virtio").and_then(|rest| rest.split_once("-req.")) else { return false };
+    let Some((device, queue)) = name.strip_prefix("virtio").and_then(|rest| rest.split_once("-req.")) else {
+        return false;
+    };
     is_decimal(device) && is_decimal(queue)
 }
 
@@ -165,7 +174,7 @@ struct Judged<'h, 'a> {
 }
 
 impl Judged<'_, '_> {
-    fn line(&mut self, line: Line) {
+    fn line(&mut self, line: &Line) {
         if line.is_per_cpu() {
             return;
         }

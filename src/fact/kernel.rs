@@ -3,7 +3,7 @@
 use std::io::Read as _;
 
 use super::{Fact, Host, Look};
-use crate::reading::Reading;
+use crate::reading::{NotUnderstood, Reading};
 
 /// The file with the kernel's release.
 pub const OSRELEASE: &str = "proc/sys/kernel/osrelease";
@@ -25,7 +25,7 @@ impl Release {
     ///
     /// # Errors
     /// A text that does not begin with two numbers joined by a dot.
-    pub fn parse(text: &str) -> Result<Self, ()> {
+    pub fn parse(text: &str) -> Result<Self, NotUnderstood> {
         let mut parts = super::trim(text).splitn(3, '.');
         let mut number = || {
             let part = parts.next()?;
@@ -35,7 +35,7 @@ impl Release {
         let (major, minor) = (number(), number());
         match (major, minor) {
             (Some(major), Some(minor)) => Ok(Self { major, minor }),
-            _ => Err(()),
+            _ => Err(NotUnderstood),
         }
     }
 
@@ -88,9 +88,9 @@ mod tests {
         assert_eq!(version("6.12.117+deb12-amd64\n"), Ok((6, 12)));
         assert_eq!(version("3.10.0-1160.el7.x86_64\n"), Ok((3, 10)));
         assert_eq!(version("7.0-rc1\n"), Ok((7, 0)));
-        assert_eq!(version("6\n"), Err(()));
-        assert_eq!(version("six.one\n"), Err(()));
-        assert_eq!(version("\n"), Err(()));
-        assert!(Release::parse("5.4.0") < Release::parse("5.10.0"));
+        assert_eq!(version("6\n"), Err(NotUnderstood));
+        assert_eq!(version("six.one\n"), Err(NotUnderstood));
+        assert_eq!(version("\n"), Err(NotUnderstood));
+        assert!(version("5.4.0").unwrap() < version("5.10.0").unwrap());
     }
 }

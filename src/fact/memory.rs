@@ -5,7 +5,7 @@
 
 use super::host::Look;
 use super::{Fact, Host, Kind, Observation, Read, Value};
-use crate::reading::{Reading, quote};
+use crate::reading::{NotUnderstood, Reading, quote};
 use crate::units::Bytes;
 
 const MM: &str = "sys/kernel/mm";
@@ -48,12 +48,12 @@ pub(super) const FACTS: &[Fact] = &[
 ///
 /// # Errors
 /// Not exactly one word in brackets.
-pub(crate) fn parse_choice(text: &str) -> Result<String, ()> {
+pub(crate) fn parse_choice(text: &str) -> Result<String, NotUnderstood> {
     let chosen = |word: &&str| word.starts_with('[') && word.ends_with(']') && word.len() > 2;
     let mut words = text.split(|c: char| c.is_ascii_whitespace() || c == '\0').filter(chosen);
     match (words.next(), words.next()) {
         (Some(word), None) => Ok(word[1..word.len() - 1].to_owned()),
-        _ => Err(()),
+        _ => Err(NotUnderstood),
     }
 }
 
@@ -196,13 +196,15 @@ impl std::fmt::Display for Limit {
 ///
 /// # Errors
 /// No such row, or values that are neither `unlimited` nor decimal.
-pub(crate) fn parse_limit(text: &str, name: &str) -> Result<Limit, ()> {
-    let row = text.lines().find_map(|line| line.strip_prefix(name)).ok_or(())?;
+pub(crate) fn parse_limit(text: &str, name: &str) -> Result<Limit, NotUnderstood> {
+    let row = text.lines().find_map(|line| line.strip_prefix(name)).ok_or(NotUnderstood)?;
     let mut values = row.split_ascii_whitespace();
     let mut value = || match values.next() {
         Some("unlimited") => Ok(Bytes::UNLIMITED),
-        Some(number) if number.bytes().all(|b| b.is_ascii_digit()) => number.parse().map(Bytes).map_err(drop),
-        _ => Err(()),
+        Some(number) if number.bytes().all(|b| b.is_ascii_digit()) => {
+            number.parse().map(Bytes).map_err(|_| NotUnderstood)
+        }
+        _ => Err(NotUnderstood),
     };
     Ok(Limit { soft: value()?, hard: value()? })
 }
@@ -224,20 +226,20 @@ fn holds_ipc_lock(look: &mut Look<'_, '_>) -> Reading<bool> {
 }
 
 /// A capability set of `/proc/PID/status`, in hex.
-fn parse_capabilities(text: &str, name: &str) -> Result<u64, ()> {
-    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).ok_or(())?;
-    u64::from_str_radix(super::trim(value), 16).map_err(drop)
+fn parse_capabilities(text: &str, name: &str) -> Result<u64, NotUnderstood> {
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).ok_or(NotUnderstood)?;
+    u64::from_str_radix(super::trim(value), 16).map_err(|_| NotUnderstood)
 }
 
 /// Is it the map of the initial user namespace: the identity over all ids?
 ///
 /// # Errors
 /// Text that is no map.
-fn parse_uid_map(text: &str) -> Result<bool, ()> {
+fn parse_uid_map(text: &str) -> Result<bool, NotUnderstood> {
     let numbers: Vec<u64> =
-        text.split_ascii_whitespace().map(str::parse).collect::<Result<_, _>>().map_err(|_| ())?;
-    if numbers.is_empty() || numbers.len() % 3 != 0 {
-        return Err(());
+        text.split_ascii_whitespace().map(str::parse).collect::<Result<_, _>>().map_err(|_| NotUnderstood)?;
+    if numbers.is_empty() || !numbers.len().is_multiple_of(3) {
+        return Err(NotUnderstood);
     }
     Ok(numbers == [0, 0, u64::from(u32::MAX)])
 }
@@ -252,8 +254,10 @@ mod tests {
         assert_eq!(parse_choice("[always] madvise never").as_deref(), Ok("always"));
         assert_eq!(parse_choice("always defer defer+madvise [madvise] never\n").as_deref(), Ok("madvise"));
         assert_eq!(parse_choice("always [inherit] madvise never\n\0").as_deref(), Ok("inherit"));
-        for text in ["\n\nasdf fda asdfdsaf\n", "", "always madvise never", "[always] [never]", "[] never", "always [mad vise]"] {
-            assert_eq!(parse_choice(text), Err(()), "{text:?}");
+        for text in
+            ["\n\nasdf fda asdfdsaf\n", "", "always madvise never", "[always] [never]", "[] never", "always [mad vise]"]
+        {
+            assert_eq!(parse_choice(text), Err(NotUnderstood), "{text:?}");
         }
     }
 
@@ -261,12 +265,25 @@ mod tests {
     fn rows_of_limits() {
         let limit = |text: &str| parse_limit(text, "Max locked memory").map(|limit| limit.to_string());
         let header = "Limit                     Soft Limit           Hard Limit           Units     \n";
-        let row = |values: &str| format!("{header}Max cpu time              unlimited            unlimited            seconds   \nMax locked memory         {values}\n");
-        assert_eq!(limit(&row("65536                65536                bytes     ")).as_deref(), Ok("65536 65536 bytes"));
-        assert_eq!(limit(&row("8388608              unlimited            bytes")).as_deref(), Ok("8388608 unlimited bytes"));
-        assert_eq!(limit(&row("unlimited            unlimited            bytes     ")).as_deref(), Ok("unlimited unlimited bytes"));
+        let row = |values: &str| {
+            format!(
+                "{header}Max cpu time              unlimited            unlimited            seconds   \nMax locked memory         {values}\n"
+            )
+        };
+        assert_eq!(
+            limit(&row("65536                65536                bytes     ")).as_deref(),
+            Ok("65536 65536 bytes")
+        );
+        assert_eq!(
+            limit(&row("8388608              unlimited            bytes")).as_deref(),
+            Ok("8388608 unlimited bytes")
+        );
+        assert_eq!(
+            limit(&row("unlimited            unlimited            bytes     ")).as_deref(),
+            Ok("unlimited unlimited bytes")
+        );
         for bad in [header.to_owned(), String::new(), row("-1 -1 bytes"), row("8M 8M bytes"), row("8388608")] {
-            assert_eq!(limit(&bad), Err(()), "{bad:?}");
+            assert_eq!(limit(&bad), Err(NotUnderstood), "{bad:?}");
         }
     }
 
@@ -275,9 +292,9 @@ mod tests {
         assert_eq!(parse_uid_map("         0          0 4294967295\n"), Ok(true));
         assert_eq!(parse_uid_map("         0       1000          1\n"), Ok(false));
         assert_eq!(parse_uid_map("0 0 1\n1 100000 65536\n"), Ok(false));
-        assert_eq!(parse_uid_map("\n"), Err(()));
-        assert_eq!(parse_uid_map("junk"), Err(()));
+        assert_eq!(parse_uid_map("\n"), Err(NotUnderstood));
+        assert_eq!(parse_uid_map("junk"), Err(NotUnderstood));
         assert_eq!(parse_capabilities("Name:\tx\nCapEff:\t0000000000004000\n", "CapEff"), Ok(1 << CAP_IPC_LOCK));
-        assert_eq!(parse_capabilities("Name:\tx\n", "CapEff"), Err(()));
+        assert_eq!(parse_capabilities("Name:\tx\n", "CapEff"), Err(NotUnderstood));
     }
 }

@@ -51,7 +51,9 @@ pub(super) const FACTS: &[Fact] = &[
         kind: Kind::Bytes,
         files: &[],
         about: "the memory that the process will lock",
-        read: Read::One(|host| observed(host.plan.locked_memory.map_or(Reading::Unset, |b| Reading::Value(Value::Bytes(b))))),
+        read: Read::One(|host| {
+            observed(host.plan.locked_memory.map_or(Reading::Unset, |b| Reading::Value(Value::Bytes(b))))
+        }),
     },
     Fact {
         name: "plan.max_wakeup_latency",

@@ -146,7 +146,8 @@ fn banned_by_environment(environ: &str) -> Banned {
 fn irqbalance_banned(host: &Host<'_>) -> Observation {
     let mut look = Look::at(host);
     let reading = Processes::read(host).and_then(|processes| {
-        let pids: Vec<u32> = processes.names.iter().filter(|(_, name)| name == IRQBALANCE).map(|(pid, _)| *pid).collect();
+        let pids: Vec<u32> =
+            processes.names.iter().filter(|(_, name)| name == IRQBALANCE).map(|(pid, _)| *pid).collect();
         if pids.is_empty() {
             // Asked only beside `process.names`, which says whether all processes could be seen.
             return Reading::NotExposed;
@@ -215,7 +216,9 @@ fn banned_by_itself(look: &mut Look<'_, '_>, pid: u32) -> CpuSet {
         }
     }
     let shown = Value::Cpus(banned.clone());
-    look.note(format!("irqbalance (pid {pid}) runs; 1.1.0 and newer ban isolated and tickless CPUs by themselves: {shown}"));
+    look.note(format!(
+        "irqbalance (pid {pid}) runs; 1.1.0 and newer ban isolated and tickless CPUs by themselves: {shown}"
+    ));
     banned
 }
 

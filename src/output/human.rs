@@ -149,7 +149,8 @@ impl Page {
             (Verdict::Unknown, _) => ("UNKNOWN (strict)", Color::new().yellow().bold()),
             _ => ("pass", Color::new().green().bold()),
         };
-        let advised = report.findings.iter().filter(|f| f.verdict() == Verdict::Fail && f.level == Level::Advised).count();
+        let advised =
+            report.findings.iter().filter(|f| f.verdict() == Verdict::Fail && f.level == Level::Advised).count();
         let failed = report.count(Verdict::Fail) - advised;
         let mut counts = vec![format!("{} passed", report.count(Verdict::Pass)), format!("{failed} failed")];
         let others = [

@@ -122,7 +122,12 @@ impl Check<'_> {
                 Some(close) => format!("did you mean `{close}`?"),
                 None => format!("write one of {}", known.join(", ")),
             };
-            self.problem(when.span.clone(), format!("`{}` is no condition", when.value), "not a setting of the plan", help);
+            self.problem(
+                when.span.clone(),
+                format!("`{}` is no condition", when.value),
+                "not a setting of the plan",
+                help,
+            );
             return None;
         };
         Some(Condition { fact, otherwise: stated.unwrap_or(Otherwise::NotApplicable) })
@@ -172,7 +177,8 @@ impl Check<'_> {
     }
 
     fn entry(&mut self, entry: Entry) -> Option<Assertion> {
-        let absent = entry.absent.and_then(|word| self.word_of(&word, "absent", ABSENT).map(|absent| (absent, word.span)));
+        let absent =
+            entry.absent.and_then(|word| self.word_of(&word, "absent", ABSENT).map(|absent| (absent, word.span)));
         let holds = entry.holds.and_then(|text| self.template(&text, true));
         let otherwise = entry.otherwise.and_then(|text| self.template(&text, true));
         let that = entry.that.and_then(|that| self.operand(&that).map(|expr| Spanned { value: expr, span: that.span }));
@@ -183,7 +189,12 @@ impl Check<'_> {
             self.problem(value.span, message, "one verb an entry", "make it an entry of its own");
         }
         let Some((name, value)) = first else {
-            self.problem(entry.header, "an entry without a verb", "asserts nothing", format!("add one of {}", VERBS.join(", ")));
+            self.problem(
+                entry.header,
+                "an entry without a verb",
+                "asserts nothing",
+                format!("add one of {}", VERBS.join(", ")),
+            );
             return None;
         };
         let that = that?;
@@ -216,7 +227,12 @@ impl Check<'_> {
         };
         if !fits {
             let message = format!("`{name}` does not fit `{}`, which is {ty}", that.value);
-            self.problem(that.span.clone(), message, "has another type", format!("for it there is {}", verbs_for(ty.kind)));
+            self.problem(
+                that.span.clone(),
+                message,
+                "has another type",
+                format!("for it there is {}", verbs_for(ty.kind)),
+            );
             return None;
         }
         match name {

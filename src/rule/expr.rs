@@ -188,7 +188,8 @@ impl Parser<'_> {
 
     fn unexpected(&self, at: Range<usize>) -> ExprError {
         let found = self.text.get(at.clone()).unwrap_or_default();
-        let message = if found.is_empty() { "the operand ends here".to_owned() } else { format!("`{found}` is out of place") };
+        let message =
+            if found.is_empty() { "the operand ends here".to_owned() } else { format!("`{found}` is out of place") };
         ExprError { at, message, label: "a fact name or operator is missing", help: GRAMMAR.to_owned() }
     }
 
@@ -310,7 +311,10 @@ mod tests {
 
     #[test]
     fn what_is_no_operand_is_refused_with_its_place() {
-        assert_eq!(shown("plan.hot & cpu.isolate | cpu.onlin"), "11..22 unknown fact `cpu.isolate`; 25..34 unknown fact `cpu.onlin`");
+        assert_eq!(
+            shown("plan.hot & cpu.isolate | cpu.onlin"),
+            "11..22 unknown fact `cpu.isolate`; 25..34 unknown fact `cpu.onlin`"
+        );
         assert_eq!(shown(""), "0..0 the operand ends here");
         assert_eq!(shown("plan.hot |"), "10..10 the operand ends here");
         assert_eq!(shown("plan.hot plan.idle"), "9..18 `plan.idle` is out of place");
@@ -322,7 +326,10 @@ mod tests {
         assert_eq!(shown("plan.hot[cpu.online]"), "0..8 `plan.hot` is CPU set and takes no [ ]");
         assert_eq!(shown("plan.hot | thp.enabled"), "11..22 `thp.enabled` is word, not a CPU set");
         assert_eq!(shown("cpu.governor[thp.enabled]"), "13..24 `thp.enabled` is word, not a CPU set");
-        assert_eq!(shown("irq.affinity & plan.hot"), "0..12 `irq.affinity` is CPU set per interrupt line, not a CPU set");
+        assert_eq!(
+            shown("irq.affinity & plan.hot"),
+            "0..12 `irq.affinity` is CPU set per interrupt line, not a CPU set"
+        );
         assert!(shown(&format!("{}plan.hot{}", "(".repeat(99), ")".repeat(99))).ends_with("parentheses too deep"));
     }
 }

@@ -13,7 +13,8 @@ const FIX_KEYS: &[&str] = &["runtime", "persistent", "boot"];
 pub(super) const VERBS: &[&str] =
     &["within", "avoids", "is", "is-not", "one-of", "includes", "excludes", "at-least", "at-most"];
 const ENTRY_KEYS: &[&str] = &[
-    "that", "within", "avoids", "is", "is-not", "one-of", "includes", "excludes", "at-least", "at-most", "absent", "holds", "else",
+    "that", "within", "avoids", "is", "is-not", "one-of", "includes", "excludes", "at-least", "at-most", "absent",
+    "holds", "else",
 ];
 
 /// A rule file, taken apart.

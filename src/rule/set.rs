@@ -136,7 +136,10 @@ pub fn load_folder(folder: &Path) -> Result<Vec<Rule>, LoadErrors> {
             Ok(rule) => match rules.iter().find(|other| other.id == rule.id) {
                 Some(other) => {
                     let there = other.origin.clone().unwrap_or_default();
-                    errors.push(fail(&path, std::io::Error::other(format!("the id {} is also that of {there}", rule.id))));
+                    errors.push(fail(
+                        &path,
+                        std::io::Error::other(format!("the id {} is also that of {there}", rule.id)),
+                    ));
                 }
                 None => rules.push(rule),
             },

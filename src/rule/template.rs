@@ -127,6 +127,9 @@ mod tests {
         assert_eq!(shown("a {found}", false), "2..9 placeholder {found} does not exist");
         assert_eq!(shown("{cpu.online}", true), "0..12 placeholder {cpu.online} does not exist");
         assert_eq!(shown("a { b", true), "2..3 a brace without its other half");
-        assert_eq!(shown("a } b {x}", true), "2..3 a brace without its other half; 6..9 placeholder {x} does not exist");
+        assert_eq!(
+            shown("a } b {x}", true),
+            "2..3 a brace without its other half; 6..9 placeholder {x} does not exist"
+        );
     }
 }
