@@ -206,8 +206,7 @@ impl Parser<'_> {
 
     /// One or more terms joined by the same operator: `&` and `|` beside each other read differently to different people.
     fn sets(&mut self, depth: usize) -> Result<Expr, ExprError> {
-        let start = self.start();
-        let mut left = self.term(depth)?;
+        let (mut left, mut left_at) = self.term_at(depth)?;
         let mut first = None;
         while let Some(&Lexeme::Op(op)) = self.tokens.get(self.next).map(|token| &token.lexeme) {
             let at = self.take(&Lexeme::Op(op))?;
@@ -217,28 +216,25 @@ impl Parser<'_> {
                 return Err(ExprError { at, message, label: "which one first?", help });
             }
             first = Some(op);
-            self.expect_set(&left, start)?;
-            let start = self.start();
-            let right = self.term(depth)?;
-            self.expect_set(&right, start)?;
+            expect_set(&left, left_at.clone())?;
+            let (right, right_at) = self.term_at(depth)?;
+            expect_set(&right, right_at.clone())?;
             left = Expr::Join(op, Box::new(left), Box::new(right));
+            left_at.end = right_at.end;
         }
         Ok(left)
     }
 
-    fn start(&self) -> usize {
-        self.tokens.get(self.next).map_or(self.text.len(), |token| token.at.start)
+    /// A term and the bytes that it was read from.
+    fn term_at(&mut self, depth: usize) -> Result<(Expr, Range<usize>), ExprError> {
+        let start = self.start();
+        let expr = self.term(depth)?;
+        let end = self.tokens.get(self.next.saturating_sub(1)).map_or(start, |token| token.at.end);
+        Ok((expr, start..end))
     }
 
-    fn expect_set(&self, expr: &Expr, start: usize) -> Result<(), ExprError> {
-        let ty = expr.ty();
-        if ty == (Type { kind: Kind::Cpus, per: None }) {
-            return Ok(());
-        }
-        let end = self.tokens.get(self.next.saturating_sub(1)).map_or(start, |token| token.at.end);
-        let message = format!("`{expr}` is {ty}, not a CPU set");
-        let help = "& | - join CPU sets, and what stands in [ ] is one".to_owned();
-        Err(ExprError { at: start..end.max(start), message, label: "has another type", help })
+    fn start(&self) -> usize {
+        self.tokens.get(self.next).map_or(self.text.len(), |token| token.at.start)
     }
 
     fn term(&mut self, depth: usize) -> Result<Expr, ExprError> {
@@ -263,7 +259,7 @@ impl Parser<'_> {
                 self.next += 1;
                 let start = self.start();
                 let cpus = self.sets(depth + 1)?;
-                self.expect_set(&cpus, start)?;
+                expect_set(&cpus, start..self.start())?;
                 self.take(&Lexeme::CloseIndex)?;
                 Ok(Expr::At(fact, Box::new(cpus)))
             }
@@ -279,6 +275,16 @@ impl Parser<'_> {
             (_, false) => Ok(Expr::Fact(fact)),
         }
     }
+}
+
+fn expect_set(expr: &Expr, at: Range<usize>) -> Result<(), ExprError> {
+    let ty = expr.ty();
+    if ty == (Type { kind: Kind::Cpus, per: None }) {
+        return Ok(());
+    }
+    let message = format!("`{expr}` is {ty}, not a CPU set");
+    let help = "& | - join CPU sets, and what stands in [ ] is one".to_owned();
+    Err(ExprError { at, message, label: "has another type", help })
 }
 
 #[cfg(test)]
