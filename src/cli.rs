@@ -1,5 +1,6 @@
 //! The command line: what a user types, and its help.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -57,6 +58,13 @@ pub enum Command {
     /// Look at the rules and what they are made of
     #[command(subcommand)]
     Rules(RulesCommand),
+    /// Measure what tuning is worth: runs quietcore-bench, which has its own --help
+    #[command(disable_help_flag = true)]
+    Bench {
+        /// The arguments of quietcore-bench
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARG")]
+        args: Vec<OsString>,
+    },
 }
 
 /// What an audit is made of.

@@ -10,6 +10,7 @@ use crate::doc::LoadError;
 use crate::root::Root;
 use crate::rule::{LoadErrors, RuleSet};
 
+mod bench;
 mod check;
 mod plan;
 mod rules;
@@ -94,6 +95,7 @@ pub fn run(cli: Cli, streams: &mut Streams) -> Result<u8, Failure> {
         Command::Check(args) => check::run(&args, streams),
         Command::Plan(command) => plan::run(command, streams),
         Command::Rules(command) => rules::run(command, &mut streams.out),
+        Command::Bench { args } => Err(bench::become_it(&args)),
     }?;
     streams.out.flush()?;
     Ok(code)

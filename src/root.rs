@@ -56,7 +56,7 @@ pub struct Root {
     anchor: Anchor,
     resolver: Resolver,
     capture: Capture,
-    /// Where paths lead, as far as it was asked: none for one that leads nowhere.
+    /// Where folders lead, as far as it was asked: none for one that cannot be followed.
     links: RefCell<HashMap<String, Option<String>>>,
 }
 
@@ -210,12 +210,19 @@ impl Root {
 
     /// Lists a folder, up to 200 000 entries. What is no folder has no entries to expose.
     pub fn list(&self, path: &str) -> Reading<Listing> {
-        answer(self.recorded_error(path).and_then(|()| entries(self.open_inside(path, LIST)?, MAX_ENTRIES)))
+        answer(self.recorded_error(path).and_then(|()| {
+            if !self.live {
+                self.look_inside(path)?;
+            }
+            entries(self.open_inside(path, LIST)?, MAX_ENTRIES)
+        }))
     }
 
     /// Is it there, whatever it is? Links are followed: one that leads nowhere is not there.
     pub fn exists(&self, path: &str) -> Reading<()> {
-        answer(self.recorded_error(path).and_then(|()| self.open_inside(path, LOOK).map(drop)))
+        answer(self.recorded_error(path).and_then(|()| {
+            if self.live { self.open_inside(path, LOOK).map(drop) } else { self.look_inside(path).map(drop) }
+        }))
     }
 
     /// Does the file's mode let anybody write it? `None` when nothing says so.
@@ -240,59 +247,71 @@ impl Root {
 
     /// The error that `capture.toml` says this path answers with. It wins over a file that is there.
     fn recorded_error(&self, path: &str) -> Result<(), Obstacle> {
-        match self.recorded(path, Capture::error) {
-            Some(errno) => Err(Obstacle::Errno(errno)),
-            None => Ok(()),
-        }
+        self.recorded(path, Capture::error).map_or(Ok(()), |errno| Err(Obstacle::Errno(errno)))
     }
 
-    /// Looks a path up in `capture.toml`: as it was asked and, failing that, as it is without the links on its way.
+    /// Looks a path up in `capture.toml`: as it was asked and, failing that, without the links on the way to its folder.
+    /// A link at the path's own end is [`Root::look_inside`]'s to follow, which looks at the file anyway.
     fn recorded<T>(&self, path: &str, look_up: fn(&Capture, &str) -> Option<T>) -> Option<T> {
         if self.capture.is_empty() {
             return None;
         }
         look_up(&self.capture, path).or_else(|| {
-            let resolved = self.resolved(path)?;
-            if resolved == path { None } else { look_up(&self.capture, &resolved) }
+            if self.resolver == Resolver::Walk {
+                // It follows every link, the last one too.
+                return look_up(&self.capture, &self.anchor.resolve(path)?);
+            }
+            let (folder, name) = path.rsplit_once('/')?;
+            let resolved = self.resolved(folder)?;
+            if resolved == folder { None } else { look_up(&self.capture, &format!("{resolved}/{name}")) }
         })
     }
 
-    /// Where a path leads, as [`Anchor::resolve`] says; each folder on the way is looked at once. A tree does not change
-    /// under an audit, and where it does, what was recorded is found for the path that was there first.
-    fn resolved(&self, path: &str) -> Option<String> {
-        if self.resolver == Resolver::Walk {
-            return self.anchor.resolve(path);
-        }
-        if let Some(known) = self.links.borrow().get(path) {
+    /// Where a folder's path leads, as [`Anchor::resolve`] says; each folder on the way is looked at once. A tree does not
+    /// change under an audit, and where one does, what was recorded is found for the path that was there first.
+    fn resolved(&self, folder: &str) -> Option<String> {
+        if let Some(known) = self.links.borrow().get(folder) {
             return known.clone();
         }
-        let plain = match path.rsplit_once('/') {
-            Some((folder, name)) => self.resolved(folder).map(|folder| format!("{folder}/{name}")),
-            None => Some(path.to_owned()),
+        let plain = match folder.rsplit_once('/') {
+            Some((parent, name)) => self.resolved(parent).map(|parent| format!("{parent}/{name}")),
+            None => Some(folder.to_owned()),
         };
-        let is_link = plain.as_deref().is_none_or(|plain| {
+        let is_plain = plain.as_deref().is_some_and(|plain| {
             let itself = self.open_inside(plain, LOOK | OFlags::NOFOLLOW);
-            itself.is_ok_and(|it| fstat(&it).is_ok_and(|s| FileType::from_raw_mode(s.st_mode) == FileType::Symlink))
+            !itself.is_ok_and(|it| file_type(&it).is_ok_and(|file_type| file_type == FileType::Symlink))
         });
-        let resolved = if is_link || path.contains("..") { self.anchor.resolve(path) } else { plain };
-        self.links.borrow_mut().insert(path.to_owned(), resolved.clone());
+        let resolved = if is_plain && !folder.contains("..") { plain } else { self.anchor.resolve(folder) };
+        self.links.borrow_mut().insert(folder.to_owned(), resolved.clone());
         resolved
+    }
+
+    /// What a path of a tree leads to, which is looked at and not opened: anybody may have made the tree, and opening a
+    /// device acts. Where the path ends in a link, what was recorded of its target counts.
+    fn look_inside(&self, path: &str) -> Result<FileType, Obstacle> {
+        let found = file_type(&self.open_inside(path, LOOK | OFlags::NOFOLLOW)?)?;
+        if found != FileType::Symlink {
+            return Ok(found);
+        }
+        if let Some(errno) = self.anchor.resolve(path).and_then(|target| self.capture.error(&target)) {
+            return Err(Obstacle::Errno(errno));
+        }
+        file_type(&self.open_inside(path, LOOK)?)
     }
 
     fn contents(&self, path: &str) -> Result<Vec<u8>, Obstacle> {
         if !self.live {
-            // Anybody may have made the tree, so its devices are not even opened.
-            expect_type(&self.open_inside(path, LOOK)?, FileType::RegularFile)?;
+            expect_type(self.look_inside(path)?, FileType::RegularFile)?;
         }
         let file = self.open_inside(path, READ)?;
         // Again, for the file may have been exchanged since.
-        expect_type(&file, FileType::RegularFile)?;
+        expect_type(file_type(&file)?, FileType::RegularFile)?;
         read_to_end(&file)
     }
 
     fn device_s32(&self, path: &str) -> Result<i32, Obstacle> {
         let device = self.open_inside(path, READ)?;
-        expect_type(&device, FileType::CharacterDevice)?;
+        expect_type(file_type(&device)?, FileType::CharacterDevice)?;
         let mut bytes = [0; 4];
         match retry_on_intr(|| read(&device, &mut bytes))? {
             4 => Ok(i32::from_ne_bytes(bytes)),
@@ -344,8 +363,11 @@ fn answer<T>(result: Result<T, Obstacle>) -> Reading<T> {
     }
 }
 
-fn expect_type(file: &OwnedFd, wanted: FileType) -> Result<(), Obstacle> {
-    let found = FileType::from_raw_mode(fstat(file)?.st_mode);
+fn file_type(file: &OwnedFd) -> Result<FileType, Obstacle> {
+    Ok(FileType::from_raw_mode(fstat(file)?.st_mode))
+}
+
+fn expect_type(found: FileType, wanted: FileType) -> Result<(), Obstacle> {
     if found == wanted {
         return Ok(());
     }
