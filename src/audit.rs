@@ -5,7 +5,9 @@ use crate::reading::Reading;
 use crate::report::{Decision, Evidence, Finding, Offending, PlanSummary, Remedy, Report};
 use crate::rule::{Assertion, Condition, Otherwise, Rule, RuleSet, Template};
 
+mod bounds;
 mod verb;
+mod words;
 
 use verb::{Judgement, Outcome};
 

@@ -1,21 +1,15 @@
 //! Verbs at work: an entry of a rule held against a host.
-//!
-//! Sets are judged by bounds. A set that was read in part is known to hold at least what was read, and may hold any other
-//! CPU; one that could not be read at all may hold anything. An entry holds when it holds for every set within the bounds,
-//! fails when it fails for every one, and is unknown otherwise. So a file that cannot be read costs a verdict only where
-//! the verdict depends on it.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use super::bounds::{Bounds, Compared};
+use super::words;
 use crate::cpuset::CpuSet;
-use crate::fact::{Bearing, Doubt, Fact, Host, Member, Note, Observation, Read, Source, Value};
+use crate::fact::{Bearing, Cause, Doubt, Fact, Host, Member, Note, Observation, Read, Source, Value};
 use crate::reading::Reading;
 use crate::report::Offending;
-use crate::rule::{Absent, Amount, Assertion, Expr, Piece, SetOp, Template, Verb};
-
-/// How many members of a family a text names before it counts the rest.
-const NAMED: usize = 12;
+use crate::rule::{Absent, Amount, Assertion, Expr, Piece, Template, Verb};
 
 /// What became of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,84 +75,6 @@ pub(super) fn fill(template: &Template, host: &Host<'_>, of_entry: impl Fn(&Piec
         other => of_entry(other),
     };
     template.0.iter().map(piece).collect()
-}
-
-/// What is known of a set.
-#[derive(Clone, Debug)]
-struct Bounds {
-    /// The CPUs that it holds for certain.
-    least: CpuSet,
-    /// The CPUs that it may hold; none: any.
-    most: Option<CpuSet>,
-}
-
-/// Whether a comparison of sets holds, and where not the CPUs that break it for certain.
-enum Compared {
-    Holds,
-    Breaks(CpuSet),
-    Open,
-}
-
-impl Bounds {
-    fn exactly(set: CpuSet) -> Self {
-        Self { most: Some(set.clone()), least: set }
-    }
-
-    fn nothing_known() -> Self {
-        Self { least: CpuSet::new(), most: None }
-    }
-
-    fn of(observation: &Observation) -> Self {
-        match &observation.reading {
-            Reading::Value(Value::Cpus(set)) if observation.gap.is_some() => Self { least: set.clone(), most: None },
-            Reading::Value(Value::Cpus(set)) => Self::exactly(set.clone()),
-            Reading::Unset => Self::exactly(CpuSet::new()),
-            _ => Self::nothing_known(),
-        }
-    }
-
-    fn join(op: SetOp, left: &Self, right: &Self) -> Self {
-        let (least, most) = match op {
-            SetOp::Or => {
-                let most = left.most.as_ref().zip(right.most.as_ref()).map(|(left, right)| left | right);
-                (&left.least | &right.least, most)
-            }
-            SetOp::And => {
-                let most = match (&left.most, &right.most) {
-                    (Some(left), Some(right)) => Some(left & right),
-                    (Some(one), None) | (None, Some(one)) => Some(one.clone()),
-                    (None, None) => None,
-                };
-                (&left.least & &right.least, most)
-            }
-            SetOp::Minus => {
-                let least = right.most.as_ref().map_or_else(CpuSet::new, |right| &left.least - right);
-                (least, left.most.as_ref().map(|left| left - &right.least))
-            }
-        };
-        Self { least, most }
-    }
-
-    fn within(&self, right: &Self) -> Compared {
-        if self.most.as_ref().is_some_and(|most| most.is_subset(&right.least)) {
-            return Compared::Holds;
-        }
-        let outside = right.most.as_ref().map_or_else(CpuSet::new, |right| &self.least - right);
-        if outside.is_empty() { Compared::Open } else { Compared::Breaks(outside) }
-    }
-
-    fn avoids(&self, right: &Self) -> Compared {
-        let touched = &self.least & &right.least;
-        if !touched.is_empty() {
-            return Compared::Breaks(touched);
-        }
-        let can_touch = match (&self.most, &right.most) {
-            (Some(left), Some(right)) => !left.is_disjoint(right),
-            (Some(one), None) | (None, Some(one)) => !one.is_empty(),
-            (None, None) => true,
-        };
-        if can_touch { Compared::Open } else { Compared::Holds }
-    }
 }
 
 /// What a set operand came to.
@@ -333,7 +249,7 @@ impl<'c, 'a> Case<'c, 'a> {
     /// Nothing could be judged at all.
     fn nothing(&mut self, doubt: Option<Doubt>) {
         let doubt = doubt.unwrap_or_else(|| Doubt {
-            cause: crate::fact::Cause::NotExposed,
+            cause: Cause::NotExposed,
             what: self.entry.that.to_string(),
             reason: "not exposed".to_owned(),
         });
@@ -342,7 +258,7 @@ impl<'c, 'a> Case<'c, 'a> {
 
     /// A member, or the whole, that the host does not expose: what that means is the entry's to say.
     fn missing(&mut self, member: Option<Member>, doubt: Doubt, cpus: &CpuSet) {
-        let is_missing = doubt.cause == crate::fact::Cause::NotExposed;
+        let is_missing = doubt.cause == Cause::NotExposed;
         match self.entry.absent {
             Absent::Fail if is_missing => {
                 // A comparison of sets has its offending CPUs and its own words all the same.
@@ -368,7 +284,7 @@ impl<'c, 'a> Case<'c, 'a> {
     fn sets(&mut self, right: &Expr, verb: &'static str, compare: fn(&Bounds, &Bounds) -> Compared) {
         let right_operand = self.operand(right, self.entry.absent == Absent::Empty);
         self.verb = verb;
-        self.right = format!("{right} {}", shown_set(&right_operand.bounds));
+        self.right = format!("{right} {}", right_operand.bounds);
         self.wanted = format!("{verb} {}", self.right);
 
         let is_family = matches!(&self.entry.that, Expr::Fact(fact) if fact.ty().per.is_some())
@@ -386,7 +302,7 @@ impl<'c, 'a> Case<'c, 'a> {
                 self.missing(member, doubt, &left.bounds.least);
                 continue;
             }
-            let shown = shown_set(&left.bounds);
+            let shown = left.bounds.to_string();
             match compare(&left.bounds, &right_operand.bounds) {
                 Compared::Holds => self.held.push((member, shown)),
                 Compared::Breaks(cpus) => self.breaks(member, cpus.to_string(), &cpus),
@@ -403,6 +319,7 @@ impl<'c, 'a> Case<'c, 'a> {
         let doubt = item.observation.gap.clone().or_else(|| item.observation.doubt(&name));
         let missing = doubt.clone().filter(|_| matches!(item.observation.reading, Reading::NotExposed));
         let bounds = Bounds::of(&item.observation);
+        self.keep_notes(&item.observation);
         let sources = if doubt.is_some() || !bounds.least.is_disjoint(&self.host.plan.hot_cpus()) {
             &mut self.of_others
         } else {
@@ -417,7 +334,7 @@ impl<'c, 'a> Case<'c, 'a> {
         wanted.clone_into(&mut self.wanted);
         let Some(items) = self.items() else { return };
         for item in items {
-            let shown = shown_value(&item.observation.reading);
+            let shown = words::value(&item.observation.reading);
             match &item.observation.reading {
                 Reading::Value(value) => match &item.observation.gap {
                     Some(gap) => self.open(item.member, gap.clone(), item.observation),
@@ -464,14 +381,16 @@ impl<'c, 'a> Case<'c, 'a> {
             Amount::Operand(expr) => self.operand_value(expr),
         };
         let Some(wanted) = wanted else {
-            self.nothing(None);
+            // Whatever the entry says of facts that are not exposed: without a measure there is nothing to hold.
+            let reason = "there is nothing to compare with".to_owned();
+            self.open.push((None, Doubt { cause: Cause::Unreadable, what: self.entry.that.to_string(), reason }));
             return;
         };
         self.wanted = format!("{} {wanted}", if is_least { "at least" } else { "at most" });
         self.right = wanted.to_string();
         let Some(items) = self.items() else { return };
         for item in items {
-            let shown = shown_value(&item.observation.reading);
+            let shown = words::value(&item.observation.reading);
             let Reading::Value(value) = &item.observation.reading else {
                 match item.observation.reading {
                     Reading::Unset => self.fail(item.member, shown, item.observation),
@@ -542,10 +461,10 @@ impl<'c, 'a> Case<'c, 'a> {
             _ => Outcome::Unknown,
         };
         let found = match outcome {
-            Outcome::Fails => grouped(&self.broken),
-            Outcome::Holds => grouped(&self.held),
+            Outcome::Fails => words::grouped(&self.broken),
+            Outcome::Holds => words::grouped(&self.held),
             Outcome::Unknown => {
-                grouped(&self.open.iter().map(|(m, d)| (m.clone(), d.reason.clone())).collect::<Vec<_>>())
+                words::grouped(&self.open.iter().map(|(m, d)| (m.clone(), d.reason.clone())).collect::<Vec<_>>())
             }
         };
         let text = match outcome {
@@ -590,7 +509,12 @@ impl<'c, 'a> Case<'c, 'a> {
         let that = &self.entry.that;
         match &self.entry.verb {
             Verb::Within(_) | Verb::Avoids(_) if self.held.len() > 1 || self.held.iter().any(|(m, _)| m.is_some()) => {
-                format!("{} {} {}", count(self.held.len(), "line"), avoid_form(self.verb, self.held.len()), self.right)
+                format!(
+                    "{} {} {}",
+                    words::count(self.held.len(), "line"),
+                    words::plural_verb(self.verb, self.held.len()),
+                    self.right
+                )
             }
             Verb::Within(_) | Verb::Avoids(_) => format!("{that} {found} {} {}", self.verb, self.right),
             Verb::Includes(_) | Verb::Excludes(_) => format!("{found} in {that}"),
@@ -613,11 +537,11 @@ impl<'c, 'a> Case<'c, 'a> {
     /// Of a set the whole of it was found, not only what broke the entry; of lines, how many there are.
     fn found_text(&self, found: &str) -> String {
         if self.held.iter().any(|(member, _)| matches!(member, Some(Member::Line { .. }))) {
-            return count(self.held.len(), "line");
+            return words::count(self.held.len(), "line");
         }
         match (&self.entry.that, &self.entry.verb) {
             (Expr::Fact(fact), Verb::Within(_) | Verb::Avoids(_)) => observe(fact, self.host)
-                .map_or_else(|| found.to_owned(), |observation| shown_value(&observation.reading)),
+                .map_or_else(|| found.to_owned(), |observation| words::value(&observation.reading)),
             _ => found.to_owned(),
         }
     }
@@ -625,9 +549,9 @@ impl<'c, 'a> Case<'c, 'a> {
     fn offending_text(&self) -> String {
         let is_by_line = self.broken.iter().any(|(member, _)| matches!(member, Some(Member::Line { .. })));
         if is_by_line || !matches!(self.entry.verb, Verb::Within(_) | Verb::Avoids(_)) {
-            return grouped(&self.broken);
+            return words::grouped(&self.broken);
         }
-        if self.offending.cpus.is_empty() { grouped(&self.broken) } else { self.offending.cpus.to_string() }
+        if self.offending.cpus.is_empty() { words::grouped(&self.broken) } else { self.offending.cpus.to_string() }
     }
 
     fn unknown_text(&self) -> String {
@@ -637,7 +561,7 @@ impl<'c, 'a> Case<'c, 'a> {
         let reasons: Vec<(Option<Member>, String)> =
             self.open.iter().map(|(m, d)| (m.clone(), d.reason.clone())).collect();
         let that = self.entry.that.to_string();
-        format!("{}: {}", that.split('[').next().unwrap_or(&that), grouped(&reasons))
+        format!("{}: {}", that.split('[').next().unwrap_or(&that), words::grouped(&reasons))
     }
 }
 
@@ -649,71 +573,8 @@ fn bears_on(note: &Note, outcome: Outcome) -> bool {
     }
 }
 
-/// `CPUs 21-23: not exposed`: members that show the same stand together.
-fn grouped(shown: &[(Option<Member>, String)]) -> String {
-    let mut groups: Vec<(&str, CpuSet, Vec<String>)> = Vec::new();
-    for (member, text) in shown {
-        let at = groups.iter().position(|(other, ..)| other == text).unwrap_or_else(|| {
-            groups.push((text, CpuSet::new(), Vec::new()));
-            groups.len() - 1
-        });
-        let Some(group) = groups.get_mut(at) else { continue };
-        match member {
-            Some(Member::Cpu(cpu)) => group.1.insert(*cpu),
-            Some(line @ Member::Line { .. }) => group.2.push(line.to_string()),
-            None => {}
-        }
-    }
-    let mut texts = Vec::new();
-    for (text, cpus, lines) in groups {
-        if cpus.is_empty() && lines.is_empty() {
-            texts.push(text.to_owned());
-        } else if cpus.is_empty() {
-            let rest = lines.len().saturating_sub(NAMED);
-            let mut named = lines.into_iter().take(NAMED).collect::<Vec<_>>().join(", ");
-            if rest > 0 {
-                named = format!("{named} and {rest} more");
-            }
-            texts.push(format!("{named} on {text}"));
-        } else {
-            texts.push(format!("{text} on {}", cpu_names(&cpus)));
-        }
-    }
-    texts.join("; ")
-}
-
-fn cpu_names(cpus: &CpuSet) -> String {
-    format!("{} {cpus}", if cpus.len() == 1 { "CPU" } else { "CPUs" })
-}
-
-fn count(n: usize, noun: &str) -> String {
-    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
-}
-
-/// One line avoids, two lines avoid.
-fn avoid_form(verb: &str, n: usize) -> &str {
-    if n == 1 { verb } else { verb.strip_suffix('s').unwrap_or(verb) }
-}
-
-fn shown_set(bounds: &Bounds) -> String {
-    let least = Value::Cpus(bounds.least.clone()).to_string();
-    match &bounds.most {
-        Some(most) if *most == bounds.least => least,
-        _ if bounds.least.is_empty() => "not known".to_owned(),
-        _ => format!("{least} at least"),
-    }
-}
-
-fn shown_value(reading: &Reading<Value>) -> String {
-    match reading {
-        Reading::Value(value) => value.to_string(),
-        Reading::Unset => "unset".to_owned(),
-        other => Doubt::of("", other).map(|doubt| doubt.reason).unwrap_or_default(),
-    }
-}
-
 fn unexplained(that: &Expr) -> Doubt {
-    Doubt { cause: crate::fact::Cause::Unreadable, what: that.to_string(), reason: "cannot be judged".to_owned() }
+    Doubt { cause: Cause::Unreadable, what: that.to_string(), reason: "cannot be judged".to_owned() }
 }
 
 /// A number to compare by; the kinds are the same on both sides, which load-time checks see to.

@@ -1,0 +1,92 @@
+//! What was found, in words.
+
+use crate::cpuset::CpuSet;
+use crate::fact::{Doubt, Member, Value};
+use crate::reading::Reading;
+
+/// How many members of a family a text names before it counts the rest.
+const NAMED: usize = 12;
+
+/// `CPUs 21-23: not exposed`: members that show the same stand together.
+pub(super) fn grouped(shown: &[(Option<Member>, String)]) -> String {
+    let mut groups: Vec<(&str, CpuSet, Vec<String>)> = Vec::new();
+    for (member, text) in shown {
+        let at = groups.iter().position(|(other, ..)| other == text).unwrap_or_else(|| {
+            groups.push((text, CpuSet::new(), Vec::new()));
+            groups.len() - 1
+        });
+        let Some(group) = groups.get_mut(at) else { continue };
+        match member {
+            Some(Member::Cpu(cpu)) => group.1.insert(*cpu),
+            Some(line @ Member::Line { .. }) => group.2.push(line.to_string()),
+            None => {}
+        }
+    }
+    let mut texts = Vec::new();
+    for (text, cpus, lines) in groups {
+        if cpus.is_empty() && lines.is_empty() {
+            texts.push(text.to_owned());
+        } else if cpus.is_empty() {
+            let rest = lines.len().saturating_sub(NAMED);
+            let mut named = lines.into_iter().take(NAMED).collect::<Vec<_>>().join(", ");
+            if rest > 0 {
+                named = format!("{named} and {rest} more");
+            }
+            texts.push(format!("{named} on {text}"));
+        } else {
+            texts.push(format!("{text} on {}", cpu_names(&cpus)));
+        }
+    }
+    texts.join("; ")
+}
+
+fn cpu_names(cpus: &CpuSet) -> String {
+    format!("{} {cpus}", if cpus.len() == 1 { "CPU" } else { "CPUs" })
+}
+
+pub(super) fn count(n: usize, noun: &str) -> String {
+    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+}
+
+/// One line avoids, two lines avoid.
+pub(super) fn plural_verb(verb: &str, n: usize) -> &str {
+    if n == 1 { verb } else { verb.strip_suffix('s').unwrap_or(verb) }
+}
+
+pub(super) fn value(reading: &Reading<Value>) -> String {
+    match reading {
+        Reading::Value(value) => value.to_string(),
+        Reading::Unset => "unset".to_owned(),
+        other => Doubt::of("", other).map(|doubt| doubt.reason).unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(irq: u32) -> Member {
+        Member::Line { irq, handlers: "eth0".to_owned(), can_be_moved: true }
+    }
+
+    #[test]
+    fn members_that_show_the_same_stand_together() {
+        let cpu = |cpu| Some(Member::Cpu(cpu));
+        let shown =
+            [(cpu(2), "powersave".to_owned()), (cpu(3), "ondemand".to_owned()), (cpu(4), "powersave".to_owned())];
+        assert_eq!(grouped(&shown), "powersave on CPUs 2,4; ondemand on CPU 3");
+        assert_eq!(grouped(&[(None, "always".to_owned())]), "always");
+        assert_eq!(
+            grouped(&[(Some(line(5)), "2".to_owned()), (Some(line(7)), "2".to_owned())]),
+            "line 5 (eth0), line 7 (eth0) on 2"
+        );
+        let many: Vec<_> = (0..20).map(|irq| (Some(line(irq)), "2".to_owned())).collect();
+        assert!(grouped(&many).ends_with("line 11 (eth0) and 8 more on 2"));
+    }
+
+    #[test]
+    fn numbers_and_verbs_agree() {
+        assert_eq!(format!("{} {}", count(1, "line"), plural_verb("avoids", 1)), "1 line avoids");
+        assert_eq!(format!("{} {}", count(2, "line"), plural_verb("avoids", 2)), "2 lines avoid");
+    }
+}
