@@ -65,6 +65,9 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARG")]
         args: Vec<OsString>,
     },
+    /// Print the parts of the documentation that are made from the program
+    #[command(subcommand, hide = true)]
+    Generate(GenerateCommand),
 }
 
 /// What an audit is made of.
@@ -159,4 +162,13 @@ pub enum RulesCommand {
     },
     /// List the facts that rules may name, with their types
     Facts,
+}
+
+/// `quietcore generate`: for maintainers, and for packages that ship the documentation.
+#[derive(Debug, Subcommand)]
+pub enum GenerateCommand {
+    /// The facts as a Markdown table
+    Vocabulary,
+    /// The built-in rules as a Markdown table
+    Rules,
 }

@@ -12,6 +12,7 @@ use crate::rule::{LoadErrors, RuleSet};
 
 mod bench;
 mod check;
+mod generate;
 mod plan;
 mod rules;
 
@@ -96,6 +97,7 @@ pub fn run(cli: Cli, streams: &mut Streams) -> Result<u8, Failure> {
         Command::Plan(command) => plan::run(command, streams),
         Command::Rules(command) => rules::run(command, &mut streams.out),
         Command::Bench { args } => Err(bench::become_it(&args)),
+        Command::Generate(command) => generate::run(&command, &mut streams.out),
     }?;
     streams.out.flush()?;
     Ok(code)

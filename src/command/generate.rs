@@ -1,0 +1,41 @@
+//! `quietcore generate`: the parts of the documentation that are made from the program, so that they cannot drift.
+
+use std::io::{self, Write};
+
+use super::{Failure, load_rules};
+use crate::cli::GenerateCommand;
+use crate::exit;
+use crate::fact;
+
+pub(super) fn run(command: &GenerateCommand, out: &mut impl Write) -> Result<u8, Failure> {
+    match command {
+        GenerateCommand::Vocabulary => {
+            row(out, &["fact", "type", "files", "what it is"])?;
+            row(out, &["---"; 4])?;
+            for fact in fact::facts() {
+                let files = if fact.files.is_empty() { "the plan".to_owned() } else { codes(fact.files) };
+                row(out, &[&format!("`{}`", fact.name), &fact.ty().to_string(), &files, fact.about])?;
+            }
+        }
+        GenerateCommand::Rules => {
+            row(out, &["rule", "level", "holds when", "who says so"])?;
+            row(out, &["---"; 4])?;
+            for rule in load_rules(&[])?.iter() {
+                let id = format!("[`{0}`]({0}.toml)", rule.id);
+                row(out, &[&id, rule.level.name(), &rule.title, &rule.source.join("; ")])?;
+            }
+        }
+    }
+    Ok(exit::PASSED)
+}
+
+/// A row of a Markdown table. A bar would end its cell early, even between backticks.
+fn row(out: &mut impl Write, cells: &[&str]) -> io::Result<()> {
+    let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
+    writeln!(out, "| {} |", cells.join(" | "))
+}
+
+/// Each in backticks.
+fn codes(files: &[&str]) -> String {
+    files.iter().map(|file| format!("`{file}`")).collect::<Vec<_>>().join(", ")
+}
