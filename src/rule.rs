@@ -1,6 +1,6 @@
 //! Rules: policy as data, checked completely before any host is looked at.
 //!
-//! A rule is one TOML file. [`file`] takes it apart, [`expr`] reads operands, [`check`] holds it against the vocabulary of
+//! A rule is one TOML file. `file` takes it apart, `expr` reads operands, `check` holds it against the vocabulary of
 //! facts and their types, and what comes out is a [`Rule`]: every name in it exists and every verb fits its operands, so
 //! that a misspelt name and a setting that the host does not expose can never be mistaken for each other.
 

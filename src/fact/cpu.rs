@@ -17,7 +17,7 @@ pub const PRESENT: &str = "sys/devices/system/cpu/present";
 /// The CPUs whose tick stops while they run one task.
 pub const NOHZ_FULL: &str = "sys/devices/system/cpu/nohz_full";
 
-/// What [`offline`] reads.
+/// What `offline` reads.
 pub const OFFLINE_FILES: &[&str] = &[ONLINE, POSSIBLE, "sys/devices/system/cpu/cpu*/online"];
 
 pub(super) const FACTS: &[Fact] = &[
