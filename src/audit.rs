@@ -82,7 +82,9 @@ fn not_concerned(when: &Condition, host: &Host<'_>) -> Option<Decision> {
         Reading::Value(_) => return None,
         _ => "not set",
     };
-    let message = format!("{} is {shown}: it does not concern this plan", when.fact.name);
+    // As the plan spells it: `plan.locked_memory` is its key `locked-memory`.
+    let key = when.fact.name.trim_start_matches("plan.").replace('_', "-");
+    let message = format!("{key} is {shown} in the plan: it does not concern it");
     let evidence = Evidence { message, wanted: String::new(), found: shown.to_owned(), ..Evidence::default() };
     Some(match when.otherwise {
         Otherwise::NotApplicable => Decision::NotApplicable(evidence),

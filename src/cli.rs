@@ -5,31 +5,38 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::exit;
 use crate::output::Format;
 
-const AFTER_HELP: &str = "\
-Exit codes:
-  0  every required rule passed, was waived or does not apply
-  1  at least one required rule failed
-  2  usage, plan or rule-file error; nothing was audited
-  3  --strict only: nothing failed, but a required rule could not be judged
-  4  internal error; never a pass
-
+const EXAMPLES: &str = "\
 Examples:
-  quietcore check                              this host, for a plan made for it
-  quietcore check --plan plan.toml             this host, for your plan
-  quietcore check --plan plan.toml --root DIR  a captured tree
-  quietcore plan suggest > plan.toml           a plan to begin with";
+  quietcore check                               this host, for a suggested plan
+  quietcore check --plan plan.toml              this host, for your plan
+  quietcore check --plan plan.toml --root DIR   a captured tree
+  quietcore plan suggest > plan.toml            a plan to begin with";
+
+/// The table of exit codes and some examples.
+fn after_help() -> String {
+    let codes = exit::TABLE.iter().map(|(code, meaning)| format!("  {code}  {meaning}\n"));
+    format!("Exit codes:\n{}\n{EXAMPLES}", codes.collect::<String>())
+}
 
 /// Is this host tuned for the latency-critical process that it is about to run?
 ///
 /// A plan says which CPUs are hot, rules say what a hot CPU needs. quietcore reads the host's own /proc and /sys, or a
 /// tree with their layout, and gives a verdict per rule with its evidence. It changes nothing.
 #[derive(Debug, Parser)]
-#[command(name = "quietcore", version, after_help = AFTER_HELP, max_term_width = 79, arg_required_else_help = true)]
+#[command(name = "quietcore", version, after_help = after_help(), max_term_width = 79, arg_required_else_help = true)]
 pub struct Cli {
-    /// When to use colour; NO_COLOR and CLICOLOR_FORCE are heeded too
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    /// Colour: auto, always or never; auto heeds NO_COLOR and CLICOLOR_FORCE
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_possible_values = true,
+        display_order = 900
+    )]
     pub color: Color,
     /// What to do.
     #[command(subcommand)]
@@ -85,7 +92,7 @@ pub struct AuditArgs {
     /// Leave these rules out
     #[arg(long, value_name = "ID,...", value_delimiter = ',')]
     pub skip: Vec<String>,
-    /// Refuse with exit code 3 when a required rule could not be judged
+    /// Exit with 3 when nothing failed but a required rule could not be judged
     #[arg(long)]
     pub strict: bool,
 }
@@ -115,20 +122,20 @@ pub struct CheckArgs {
 pub enum PlanCommand {
     /// Print a plan made for the host: one physical core a hot role, its siblings idle, the rest housekeeping
     Suggest {
-        /// The interface that the hot path serves; its NUMA node is used. Default: that of the default route
+        /// The interface that the hot path serves: its NUMA node is used
         #[arg(long, value_name = "IFACE")]
         nic: Option<String>,
-        /// The hot roles, one core each. Default: one per spare core of the node, at most two
+        /// The hot roles, one core each. Default: at most two, on the node of --nic or of the default route
         #[arg(long, value_name = "ROLE,...", value_delimiter = ',')]
         hot: Vec<String>,
         /// Roles that share the highest housekeeping CPU
-        #[arg(long, value_name = "ROLE,...", value_delimiter = ',', requires = "hot")]
+        #[arg(long, value_name = "ROLE,...", value_delimiter = ',')]
         cold: Vec<String>,
         /// The folder to read instead of the live host
         #[arg(long, value_name = "DIR", default_value = "/")]
         root: PathBuf,
     },
-    /// Check a plan in itself and against the CPUs, cores and nodes of a host
+    /// Check a plan, alone and against the CPUs, cores and nodes of a host
     Check {
         /// The plan
         plan: PathBuf,

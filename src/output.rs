@@ -13,7 +13,7 @@ mod json;
 pub enum Format {
     /// For people: a line a rule, remedies under failures, a summary.
     Human,
-    /// For machines: schema 1, see the README.
+    /// For machines: schema 1.
     Json,
 }
 

@@ -7,7 +7,7 @@ mod suggest;
 
 use std::collections::BTreeMap;
 
-pub use self::suggest::{Request, SuggestError, SuggestedPlan, suggest, suggest_default};
+pub use self::suggest::{Request, SuggestError, SuggestedPlan, suggest};
 use crate::cpuset::{CpuSet, ListError};
 use crate::plan::is_interface_name;
 use crate::reading::{Reading, quote};

@@ -5,7 +5,7 @@ use crate::fact::{Doubt, Member, Value};
 use crate::reading::Reading;
 
 /// How many members of a family a text names before it counts the rest.
-const NAMED: usize = 12;
+const NAMED: usize = 6;
 
 /// `CPUs 21-23: not exposed`: members that show the same stand together.
 pub(super) fn grouped(shown: &[(Option<Member>, String)]) -> String {
@@ -81,7 +81,7 @@ mod tests {
             "line 5 (eth0), line 7 (eth0) on 2"
         );
         let many: Vec<_> = (0..20).map(|irq| (Some(line(irq)), "2".to_owned())).collect();
-        assert!(grouped(&many).ends_with("line 11 (eth0) and 8 more on 2"));
+        assert!(grouped(&many).ends_with("line 5 (eth0) and 14 more on 2"));
     }
 
     #[test]

@@ -18,7 +18,9 @@ pub(super) fn become_it(args: &[OsString]) -> Failure {
     let error = Command::new(&program).args(args).exec();
     Failure::Usage(match error.kind() {
         io::ErrorKind::NotFound => {
-            format!("error: no {PROGRAM} beside quietcore or on PATH; it is built with the workspace")
+            format!(
+                "error: no {PROGRAM} beside quietcore or on PATH\nhelp: build it with cargo build --release --workspace"
+            )
         }
         _ => format!("error: failed to run {}: {error}", program.display()),
     })

@@ -12,7 +12,7 @@ use crate::plan::Plan;
 use crate::problem::{FileProblems, Problem};
 use crate::root::Root;
 use crate::rule::RuleSet;
-use crate::topology::suggest_default;
+use crate::topology::{Request, suggest};
 
 /// The width of a report that goes anywhere but to a terminal, and the most on one.
 const WIDTH: usize = 80;
@@ -46,8 +46,9 @@ pub(super) fn run(args: &CheckArgs, streams: &mut Streams) -> Result<u8, Failure
 
 /// The plan that `plan suggest` makes of the host.
 fn suggested(root: &Root) -> Result<Plan, Failure> {
-    let suggested = suggest_default(root).map_err(|error| {
-        Failure::Usage(format!("error: no plan given, and none can be made for this host: {error}"))
+    let suggested = suggest(root, &Request::default()).map_err(|error| {
+        let next = "give one with --plan PLAN";
+        Failure::Usage(format!("error: no plan given, and none can be made for this host: {error}\nhelp: {next}"))
     })?;
     let mut plan = suggested.plan().map_err(|problems| Failure::Usage(problems.render(false)))?;
     plan.name.clear();

@@ -10,7 +10,7 @@ use crate::fact::Host;
 use crate::output::{self, Detail, Format, Style};
 use crate::plan::Plan;
 use crate::report::Verdict;
-use crate::topology::{Request, suggest, suggest_default};
+use crate::topology::{Request, suggest};
 
 /// The rule that holds a plan against the topology of a host.
 const RULE: &str = "plan_topology";
@@ -19,11 +19,7 @@ pub(super) fn run(command: PlanCommand, streams: &mut Streams) -> Result<u8, Fai
     match command {
         PlanCommand::Suggest { nic, hot, cold, root } => {
             let root = open_root(&root)?;
-            let suggested = if hot.is_empty() && nic.is_none() {
-                suggest_default(&root)
-            } else {
-                suggest(&root, &Request { nic, hot, cold })
-            };
+            let suggested = suggest(&root, &Request { nic, hot, cold });
             let suggested = suggested.map_err(|error| Failure::Usage(format!("error: {error}")))?;
             write!(streams.out, "{suggested}")?;
             Ok(exit::PASSED)

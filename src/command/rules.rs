@@ -43,6 +43,7 @@ pub(super) fn run(command: RulesCommand, out: &mut impl Write) -> Result<u8, Fai
 
 fn report_lint(out: &mut impl Write, rules: &[&Rule], place: &str) -> Result<(), Failure> {
     let ids: Vec<&str> = rules.iter().map(|rule| rule.id.as_str()).collect();
-    writeln!(out, "{} rules without a problem ({place}): {}", rules.len(), ids.join(", "))?;
+    let rules = if rules.len() == 1 { "1 rule".to_owned() } else { format!("{} rules", rules.len()) };
+    writeln!(out, "{rules} without a problem ({place}): {}", ids.join(", "))?;
     Ok(())
 }

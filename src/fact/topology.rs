@@ -3,7 +3,7 @@
 //! Sources: Documentation/admin-guide/cputopology.rst, Documentation/ABI/stable/sysfs-devices-node,
 //! Documentation/ABI/testing/sysfs-bus-pci (numa_node).
 
-use super::cpu::ONLINE;
+use super::cpu::{ONLINE, POSSIBLE};
 use super::host::Look;
 use super::{Fact, Host, Kind, Observation, Read, Source, Value};
 use crate::cpuset::CpuSet;
@@ -36,7 +36,11 @@ pub(super) const FACTS: &[Fact] = &[
     Fact {
         name: "topology.nic_node",
         kind: Kind::Cpus,
-        files: &["sys/class/net/*/device/numa_node", "sys/devices/system/node/node*/cpulist"],
+        files: &[
+            "sys/class/net/*/device/numa_node",
+            "sys/class/net/*/device/../numa_node",
+            "sys/devices/system/node/node*/cpulist",
+        ],
         about: "the CPUs of the NUMA node of the plan's NIC; not exposed when the plan names none or its node is unknown",
         read: Read::One(nic_node),
     },
@@ -50,7 +54,7 @@ pub(super) const FACTS: &[Fact] = &[
     Fact {
         name: "topology.housekeeping_online",
         kind: Kind::Integer,
-        files: &[ONLINE],
+        files: &[ONLINE, POSSIBLE],
         about: "how many housekeeping CPUs are online",
         read: Read::One(housekeeping_online),
     },

@@ -147,6 +147,7 @@ impl Page {
             (Verdict::Fail, _) => ("FAIL", Color::new().red().bold()),
             (Verdict::Unknown, 0) => ("pass with unknowns", Color::new().yellow().bold()),
             (Verdict::Unknown, _) => ("UNKNOWN (strict)", Color::new().yellow().bold()),
+            _ if report.count(Verdict::Pass) == 0 => ("nothing judged", Color::new().yellow().bold()),
             _ => ("pass", Color::new().green().bold()),
         };
         let advised =

@@ -24,7 +24,7 @@ const DEFAULT_HOT: [&str; 2] = ["hot0", "hot1"];
 pub struct Request {
     /// The interface that the hot path serves.
     pub nic: Option<String>,
-    /// The names of the hot roles, one core for each.
+    /// The names of the hot roles, one core for each; none: as many as there are spare cores, at most two.
     pub hot: Vec<String>,
     /// The names of the cold roles.
     pub cold: Vec<String>,
@@ -69,11 +69,8 @@ pub enum SuggestError {
     /// A role that is asked for twice.
     #[error("role `{0}` is given twice")]
     RoleTwice(String),
-    /// A plan has at least one hot role.
-    #[error("no hot role is asked for")]
-    NoRole,
     /// More hot roles than cores.
-    #[error("{wanted} hot roles need {wanted} physical cores, and node {node} has {spare} to spare")]
+    #[error("hot roles need a physical core each: {wanted} wanted, and node {node} has {spare} to spare")]
     TooFewCores {
         /// How many hot roles are wanted.
         wanted: usize,
@@ -96,34 +93,32 @@ fn cores_of(cpus: usize) -> String {
     if cpus == 1 { "there is one CPU".to_owned() } else { format!("there is one core with {cpus} CPUs") }
 }
 
-/// Suggests a plan for these roles.
+/// Suggests a plan for these roles. When nobody says for what: one hot role per spare core of the node, at most two, on the
+/// node of the default route's interface.
 pub fn suggest(root: &Root, request: &Request) -> Result<SuggestedPlan, SuggestError> {
     check_names(request)?;
     let topology = read(root)?;
-    let mut notes = Vec::new();
     if let Some(nic) = &request.nic {
         check_interface(root, nic)?;
     }
-    let node = node_for(root, &topology, request.nic.as_deref(), &mut notes);
-    let spare = spare_cores(&topology, node);
-    if spare.len() < request.hot.len() {
-        return Err(SuggestError::TooFewCores { wanted: request.hot.len(), node: node.id, spare: spare.len() });
-    }
-    Ok(assign(&topology, node.id, &spare, request, notes))
-}
-
-/// Suggests a plan when nobody said for what: one hot role per spare core, at most two, near the default route.
-pub fn suggest_default(root: &Root) -> Result<SuggestedPlan, SuggestError> {
-    let topology = read(root)?;
-    let nic = default_route_interface(root).value().cloned();
+    let is_open = request.hot.is_empty();
+    let near_default_route = || default_route_interface(root).value().cloned().filter(|_| is_open);
+    let nic = request.nic.clone().or_else(near_default_route);
     let mut notes = Vec::new();
     let node = node_for(root, &topology, nic.as_deref(), &mut notes);
     let spare = spare_cores(&topology, node);
-    if spare.is_empty() {
+    let hot = if is_open {
+        DEFAULT_HOT.iter().take(spare.len()).map(|name| (*name).to_owned()).collect()
+    } else {
+        request.hot.clone()
+    };
+    if hot.is_empty() {
         return Err(SuggestError::NothingToSpare { node: node.id, cpus: node.cpus.len() });
     }
-    let hot = DEFAULT_HOT.iter().take(spare.len()).map(|name| (*name).to_owned()).collect();
-    let request = Request { nic, hot, cold: Vec::new() };
+    if spare.len() < hot.len() {
+        return Err(SuggestError::TooFewCores { wanted: hot.len(), node: node.id, spare: spare.len() });
+    }
+    let request = Request { nic, hot, cold: request.cold.clone() };
     Ok(assign(&topology, node.id, &spare, &request, notes))
 }
 
@@ -139,9 +134,6 @@ fn read(root: &Root) -> Result<Topology, SuggestError> {
 }
 
 fn check_names(request: &Request) -> Result<(), SuggestError> {
-    if request.hot.is_empty() {
-        return Err(SuggestError::NoRole);
-    }
     let names: Vec<&String> = request.hot.iter().chain(&request.cold).collect();
     for (index, name) in names.iter().enumerate() {
         if !plan::is_role_name(name) {
@@ -356,7 +348,7 @@ logger = 28
     fn too_few_cores_are_counted() {
         let nine = "a,b,c,d,e,f,g,h,i";
         let error = ask(&with(host(2, 8, 2), NIC), Some("ens1f0"), nine, "").unwrap_err();
-        assert_eq!(error.to_string(), "9 hot roles need 9 physical cores, and node 1 has 8 to spare");
+        assert_eq!(error.to_string(), "hot roles need a physical core each: 9 wanted, and node 1 has 8 to spare");
         // On the node of CPU 0 there is one less.
         let error = ask(&host(2, 8, 2), None, "a,b,c,d,e,f,g,h", "").unwrap_err();
         assert_eq!(error, SuggestError::TooFewCores { wanted: 8, node: 0, spare: 7 });
@@ -423,7 +415,6 @@ logger = 28
     #[test]
     fn names_that_no_plan_can_have_are_refused() {
         let files = with(host(1, 4, 1), NIC);
-        assert_eq!(ask(&files, None, "", "").unwrap_err(), SuggestError::NoRole);
         assert_eq!(ask(&files, None, "a,b", "a").unwrap_err(), SuggestError::RoleTwice("a".into()));
         assert_eq!(ask(&files, None, "idle", "").unwrap_err(), SuggestError::RoleName("idle".into()));
         let error = ask(&files, Some("ens1fo"), "a", "").unwrap_err();
@@ -437,23 +428,25 @@ logger = 28
     fn without_a_request_there_are_at_most_two_hot_cpus_near_the_default_route() {
         let route = ("proc/net/route", "ens1f0 00000000 0101A8C0 0003 0 0 100 00000000 0 0 0\n");
         let (_dir, root) = lay(&with(with(host(2, 8, 2), NIC), &[route]));
-        let plan = suggest_default(&root).unwrap();
+        let plan = suggest(&root, &Request::default()).unwrap();
         assert_eq!(
             (plan.nic.as_deref(), plan.plan().unwrap().hot_cpus().to_string().as_str()),
             (Some("ens1f0"), "22-23")
         );
         let (_dir, root) = lay(&host(1, 2, 2));
-        let plan = suggest_default(&root).unwrap();
+        let plan = suggest(&root, &Request::default()).unwrap();
         assert_eq!((plan.hot.len(), plan.idle.to_string().as_str(), plan.nic), (1, "3", None));
     }
 
     #[test]
     fn one_core_has_nothing_to_spare() {
         let (_dir, root) = lay(&host(1, 1, 1));
-        let error = suggest_default(&root).unwrap_err().to_string();
+        let error = suggest(&root, &Request::default()).unwrap_err().to_string();
         assert_eq!(error, "nothing to spare: there is one CPU on node 0, kept for the kernel and everything else");
         let (_dir, root) = lay(&host(1, 1, 2));
-        assert!(suggest_default(&root).unwrap_err().to_string().contains("one core with 2 CPUs on node 0"));
+        assert!(
+            suggest(&root, &Request::default()).unwrap_err().to_string().contains("one core with 2 CPUs on node 0")
+        );
         assert_eq!(
             ask(&host(1, 1, 2), None, "a", "").unwrap_err(),
             SuggestError::TooFewCores { wanted: 1, node: 0, spare: 0 }
