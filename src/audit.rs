@@ -19,6 +19,7 @@ pub fn audit(rules: &RuleSet, host: &Host<'_>, strict: bool) -> Report {
         kernel: kernel::release_text(host),
         findings: rules.iter().map(|rule| finding(rule, host)).collect(),
         strict,
+        warnings: Vec::new(),
     }
 }
 

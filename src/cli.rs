@@ -92,6 +92,9 @@ pub struct AuditArgs {
     /// Leave these rules out
     #[arg(long, value_name = "ID,...", value_delimiter = ',')]
     pub skip: Vec<String>,
+    /// A file of waivers: failures that are accepted, by whom, why and until when
+    #[arg(long, value_name = "FILE")]
+    pub waivers: Option<PathBuf>,
     /// Exit with 3 when nothing failed but a required rule could not be judged
     #[arg(long)]
     pub strict: bool,

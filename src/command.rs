@@ -11,6 +11,7 @@ use crate::root::Root;
 use crate::rule::{LoadErrors, RuleSet};
 
 mod bench;
+mod case;
 mod check;
 mod generate;
 mod plan;

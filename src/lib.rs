@@ -17,3 +17,4 @@ pub mod root;
 pub mod rule;
 pub mod topology;
 pub mod units;
+pub mod waiver;

@@ -82,6 +82,8 @@ pub enum Decision {
     PassByPlan(Evidence),
     /// Does not hold.
     Fail(Grounds),
+    /// Does not hold, and a waiver in force covers it.
+    Waived(Grounds, WaiverNote),
     /// Cannot be judged.
     Unknown(Cause, Evidence),
     /// The condition does not hold here.
@@ -105,6 +107,17 @@ impl Decision {
         }
         decide(Grounds(evidence))
     }
+}
+
+/// A waiver as a report names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaiverNote {
+    /// Why the failure is accepted.
+    pub reason: String,
+    /// Who accepted it.
+    pub owner: String,
+    /// The last day that it is in force on, `YYYY-MM-DD` in UTC.
+    pub expires: String,
 }
 
 /// How to mend a failure, placeholders filled in.
@@ -139,6 +152,7 @@ impl Finding {
         match &self.decision {
             Decision::Pass(_) | Decision::PassByPlan(_) => Verdict::Pass,
             Decision::Fail(_) => Verdict::Fail,
+            Decision::Waived(..) => Verdict::Waived,
             Decision::Unknown(..) => Verdict::Unknown,
             Decision::NotApplicable(_) => Verdict::NotApplicable,
         }
@@ -157,9 +171,34 @@ impl Finding {
         match &self.decision {
             Decision::Pass(Grounds(evidence))
             | Decision::Fail(Grounds(evidence))
+            | Decision::Waived(Grounds(evidence), _)
             | Decision::PassByPlan(evidence)
             | Decision::Unknown(_, evidence)
             | Decision::NotApplicable(evidence) => evidence,
+        }
+    }
+}
+
+impl Finding {
+    /// The waiver that covers the failure.
+    pub fn waiver(&self) -> Option<&WaiverNote> {
+        match &self.decision {
+            Decision::Waived(_, note) => Some(note),
+            _ => None,
+        }
+    }
+
+    /// Takes a failure as waived; any other decision stays what it is.
+    pub(crate) fn waive(&mut self, note: WaiverNote) {
+        if let Decision::Fail(grounds) = &self.decision {
+            self.decision = Decision::Waived(grounds.clone(), note);
+        }
+    }
+
+    /// Adds a remark to the text of a failure.
+    pub(crate) fn remark(&mut self, remark: &str) {
+        if let Decision::Fail(Grounds(evidence)) = &mut self.decision {
+            evidence.message = format!("{}; {remark}", evidence.message);
         }
     }
 }
@@ -198,6 +237,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Is an unknown verdict of a required rule a reason to refuse?
     pub strict: bool,
+    /// What concerns the audit and no rule's verdict: waivers that are unused or expire soon.
+    pub warnings: Vec<String>,
 }
 
 impl Report {

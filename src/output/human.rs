@@ -26,6 +26,9 @@ pub(super) fn write(report: &Report, style: Style, out: &mut dyn Write) -> io::R
     if style.detail != Detail::Quiet {
         writeln!(out)?;
     }
+    for warning in &report.warnings {
+        page.heading_line(out, "warning:", warning)?;
+    }
     page.summary(report, out)
 }
 
@@ -75,6 +78,9 @@ impl Page {
         writeln!(out, "{}  {:<width$}  {first}", verdict.style(color), finding.rule, width = self.id_columns)?;
         for line in lines {
             writeln!(out, "{:indent$}{line}", "", indent = self.indent())?;
+        }
+        if let Some(waiver) = finding.waiver() {
+            self.labelled(out, "waiver: ", &format!("{} ({}, until {})", waiver.reason, waiver.owner, waiver.expires))?;
         }
         if self.style.detail == Detail::Verbose {
             self.details(finding, evidence, out)?;

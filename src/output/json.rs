@@ -18,6 +18,7 @@ struct JsonReport<'r> {
     plan: JsonPlan<'r>,
     host: JsonHost<'r>,
     findings: Vec<JsonFinding<'r>>,
+    warnings: &'r [String],
 }
 
 #[derive(Serialize)]
@@ -61,7 +62,14 @@ struct JsonFinding<'r> {
     offending: Option<JsonOffending<'r>>,
     sources: Vec<JsonSource<'r>>,
     fix: Option<JsonFix<'r>>,
-    waiver: Option<()>,
+    waiver: Option<JsonWaiver<'r>>,
+}
+
+#[derive(Serialize)]
+struct JsonWaiver<'r> {
+    reason: &'r str,
+    owner: &'r str,
+    expires: &'r str,
 }
 
 #[derive(Serialize)]
@@ -114,6 +122,7 @@ impl<'r> JsonReport<'r> {
             plan: JsonPlan::of(&report.plan),
             host: JsonHost { root: &report.root, kernel: report.kernel.as_deref() },
             findings: report.findings.iter().map(JsonFinding::of).collect(),
+            warnings: &report.warnings,
         }
     }
 }
@@ -147,8 +156,12 @@ impl<'r> JsonFinding<'r> {
             found: &evidence.found,
             offending: JsonOffending::of(&evidence.offending),
             sources: evidence.sources.iter().map(JsonSource::of).collect(),
-            fix: JsonFix::of(&finding.remedy).filter(|_| finding.verdict() == Verdict::Fail),
-            waiver: None,
+            fix: JsonFix::of(&finding.remedy).filter(|_| matches!(finding.verdict(), Verdict::Fail | Verdict::Waived)),
+            waiver: finding.waiver().map(|note| JsonWaiver {
+                reason: &note.reason,
+                owner: &note.owner,
+                expires: &note.expires,
+            }),
         }
     }
 }
