@@ -59,6 +59,8 @@ pub enum Color {
 pub enum Command {
     /// Audit a host for a plan
     Check(CheckArgs),
+    /// Audit a host for a plan, then become the command, or refuse to
+    Gate(GateArgs),
     /// Make a plan for a host, or hold one against it
     #[command(subcommand)]
     Plan(PlanCommand),
@@ -118,6 +120,23 @@ pub struct CheckArgs {
     /// Also each file with the text read
     #[arg(long, short)]
     pub verbose: bool,
+}
+
+/// `quietcore gate`.
+#[derive(Args, Debug)]
+pub struct GateArgs {
+    /// The plan
+    #[arg(long, value_name = "PLAN")]
+    pub plan: PathBuf,
+    /// What to judge, and by which rules.
+    #[command(flatten)]
+    pub audit: AuditArgs,
+    /// Pin to the CPUs of this role of the plan before becoming the command
+    #[arg(long, value_name = "NAME")]
+    pub role: Option<String>,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
 }
 
 /// `quietcore plan`.

@@ -13,6 +13,7 @@ use crate::rule::{LoadErrors, RuleSet};
 mod bench;
 mod case;
 mod check;
+mod gate;
 mod generate;
 mod plan;
 mod rules;
@@ -24,6 +25,8 @@ pub enum Failure {
     Usage(String),
     /// The answer could not be written: exit code 4.
     Output(io::Error),
+    /// The command behind a gate could not be started, with the exit code that shells give for it.
+    NotStarted(u8, String),
 }
 
 impl From<io::Error> for Failure {
@@ -95,6 +98,7 @@ impl Streams {
 pub fn run(cli: Cli, streams: &mut Streams) -> Result<u8, Failure> {
     let code = match cli.command {
         Command::Check(args) => check::run(&args, streams),
+        Command::Gate(args) => gate::run(&args, streams),
         Command::Plan(command) => plan::run(command, streams),
         Command::Rules(command) => rules::run(command, &mut streams.out),
         Command::Bench { args } => Err(bench::become_it(&args)),

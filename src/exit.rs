@@ -11,6 +11,11 @@ pub const UNKNOWN: u8 = 3;
 /// An internal error; never a pass.
 pub const INTERNAL: u8 = 4;
 
+/// The command behind a gate is there and cannot be run: what POSIX shells give.
+pub const NOT_EXECUTABLE: u8 = 126;
+/// The command behind a gate was not found: what POSIX shells give.
+pub const NOT_FOUND: u8 = 127;
+
 /// The table of exit codes, as the help and the README have it.
 pub const TABLE: &[(u8, &str)] = &[
     (PASSED, "every required rule passed, was waived or does not apply (unknown ones are reported and let pass)"),

@@ -26,6 +26,10 @@ fn main() -> ExitCode {
             let _ = writeln!(streams.err, "error: failed to write the answer: {error}");
             exit::INTERNAL
         }
+        Ok(Err(Failure::NotStarted(code, text))) => {
+            let _ = writeln!(streams.err, "{text}");
+            code
+        }
         // The panic has printed what it was.
         Err(_) => exit::INTERNAL,
     };

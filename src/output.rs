@@ -20,6 +20,8 @@ pub enum Format {
 /// How much a human report says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
+    /// The summary, and warnings.
+    Summary,
     /// What did not pass, and the summary.
     Quiet,
     /// A line a rule, and remedies.

@@ -15,15 +15,17 @@ const VERDICT_COLUMNS: usize = 9;
 
 pub(super) fn write(report: &Report, style: Style, out: &mut dyn Write) -> io::Result<()> {
     let page = Page { id_columns: report.findings.iter().map(|f| f.rule.len()).max().unwrap_or(0), style };
-    if style.detail != Detail::Quiet {
+    let is_whole = matches!(style.detail, Detail::Normal | Detail::Verbose);
+    if is_whole {
         page.heading(report, out)?;
     }
     for finding in &report.findings {
-        if style.detail != Detail::Quiet || finding.verdict() != Verdict::Pass {
+        let is_shown = style.detail == Detail::Quiet && finding.verdict() != Verdict::Pass;
+        if is_whole || is_shown {
             page.finding(finding, out)?;
         }
     }
-    if style.detail != Detail::Quiet {
+    if is_whole {
         writeln!(out)?;
     }
     for warning in &report.warnings {
