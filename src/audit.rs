@@ -124,7 +124,7 @@ fn any(entries: &[Assertion], host: &Host<'_>) -> Judgement {
         if outcome == Outcome::Unknown || entry.otherwise.is_some() || !has_words {
             join_text(&mut joined.text, &judgement.text, "; ");
         }
-        join_text(&mut joined.wanted, &judgement.wanted, " or ");
+        join_text(&mut joined.wanted, &format!("{} {}", entry.that, judgement.wanted), " or ");
         join_text(&mut joined.found, &judgement.found, "; ");
         joined.offending = merge(joined.offending, judgement.offending);
         joined.doubt = joined.doubt.or(judgement.doubt);

@@ -1,5 +1,6 @@
 //! The subcommands, one a file, and what they share: how an answer is written and how a mistake ends.
 
+use std::env;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -84,10 +85,21 @@ impl Streams {
         };
         // `NO_COLOR` and `CLICOLOR_FORCE` are heeded under `auto` only.
         let choose = |auto: ColorChoice| if choice == ColorChoice::Auto { auto } else { choice };
-        let out = choose(AutoStream::choice(&io::stdout()));
-        let err = choose(AutoStream::choice(&io::stderr()));
+        let out = choose(automatic(&io::stdout()));
+        let err = choose(automatic(&io::stderr()));
         let stream = BufWriter::new(AutoStream::new(io::stdout().lock(), out));
         Self { out: Answer { stream, is_closed: false }, err: AutoStream::new(io::stderr().lock(), err) }
+    }
+}
+
+/// What `auto` means for a stream. `CLICOLOR_FORCE=0` forces nothing.
+fn automatic(stream: &impl anstream::stream::RawStream) -> ColorChoice {
+    let is_forced_by_zero = env::var_os("CLICOLOR_FORCE").is_some_and(|value| value == "0");
+    match AutoStream::choice(stream) {
+        ColorChoice::Always | ColorChoice::AlwaysAnsi if is_forced_by_zero && !stream.is_terminal() => {
+            ColorChoice::Never
+        }
+        choice => choice,
     }
 }
 

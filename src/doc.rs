@@ -3,11 +3,13 @@
 //! Serde stops at the first unknown key or wrong type. Here a reader takes the keys that it knows, each with its type;
 //! what does not fit becomes a [`Problem`] and the reading goes on; [`Table::finish`] reports the keys that nobody took.
 
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::ops::Range;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use rustix::fs::OFlags;
 use thiserror::Error;
 use toml::de::{DeTable, DeValue};
 use toml::value::Datetime;
@@ -91,7 +93,8 @@ pub fn parse(text: &str, problems: &mut Vec<Problem>) -> Option<Table> {
             problems.push(Problem::new(span, message, "already in this table").help("keep one of them"));
         } else {
             is_toml = false;
-            problems.push(Problem::new(span, format!("not TOML: {}", error.message()), "here"));
+            let problem = Problem::new(span, format!("not TOML: {}", error.message()), "here");
+            problems.push(problem.help("write `key = value` lines, strings in quotes, tables as [name]"));
         }
     }
     if !is_toml {
@@ -126,8 +129,14 @@ pub fn load<T>(path: &Path, parse: impl FnOnce(&str, &str) -> Result<T, FileProb
 }
 
 fn read(path: &Path) -> io::Result<String> {
+    // Without waiting: a FIFO that nobody writes to would never open.
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
     let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_BYTES {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "larger than 1 MiB"));
     }
@@ -307,6 +316,7 @@ pub fn wrong_type(span: Range<usize>, wanted: &str, found: &Value) -> Problem {
         format!("expected {wanted}, found {}", found.type_name()),
         format!("this is {}", found.type_name()),
     )
+    .help(format!("write {wanted} here"))
 }
 
 fn from_toml(value: toml::Spanned<DeValue<'_>>, problems: &mut Vec<Problem>) -> Spanned<Value> {

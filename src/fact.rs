@@ -63,6 +63,18 @@ pub struct Type {
     pub per: Option<Per>,
 }
 
+impl Type {
+    /// As a sentence has it: `a CPU set`.
+    pub fn with_article(self) -> String {
+        match self.kind {
+            Kind::Words if self.per.is_none() => self.to_string(),
+            Kind::Bytes | Kind::Micros => self.to_string(),
+            Kind::Integer => format!("an {self}"),
+            Kind::Cpus | Kind::Word | Kind::Words | Kind::Flag => format!("a {self}"),
+        }
+    }
+}
+
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {
@@ -72,7 +84,7 @@ impl fmt::Display for Type {
             Kind::Integer => "integer",
             Kind::Bytes => "bytes",
             Kind::Micros => "microseconds",
-            Kind::Flag => "true or false",
+            Kind::Flag => "boolean",
         };
         match self.per {
             None => f.write_str(kind),
@@ -208,8 +220,10 @@ pub enum Bearing {
     Any,
     /// It says how a thing came to hold.
     Pass,
-    /// It says how a thing came not to hold.
+    /// It says how a thing came not to hold, or not to be known.
     Failure,
+    /// It says why a thing is not known.
+    Unknown,
 }
 
 /// What a reader of the report should know: which mechanism made it so, what the boot line asked for in vain.
@@ -221,14 +235,22 @@ pub struct Note {
     pub bearing: Bearing,
 }
 
+/// Something that could not be read and might add to a value, which is then only a lower bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// What it is, and why it could not be read.
+    pub doubt: Doubt,
+    /// Of a set of CPUs, those that it might add; none: any.
+    pub cpus: Option<CpuSet>,
+}
+
 /// An answer and where it came from.
 #[derive(Clone, Debug)]
 pub struct Observation {
     /// The answer.
     pub reading: Reading<Value>,
-    /// Something that could not be read might add to the value: a set or a sum is then only a lower bound, and a verdict
-    /// that needs it to be complete is unknown.
-    pub gap: Option<Doubt>,
+    /// What might add to the value; a verdict that needs the value to be complete is then unknown.
+    pub gap: Option<Gap>,
     /// The files that it came from.
     pub sources: Vec<Source>,
     /// What explains it.
@@ -352,6 +374,11 @@ pub fn facts() -> impl Iterator<Item = &'static Fact> {
 /// The fact of that name.
 pub fn find(name: &str) -> Option<&'static Fact> {
     facts().find(|fact| fact.name == name)
+}
+
+/// A number and a noun that agrees with it.
+pub(crate) fn count(n: usize, noun: &str) -> String {
+    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
 }
 
 /// One word with blanks, newlines and NULs around it removed.

@@ -117,7 +117,7 @@ pub fn quote(text: &str) -> String {
     let trimmed = text.trim_matches(|c: char| c.is_ascii_whitespace() || c == '\0');
     let mut out: String = trimmed.chars().take(QUOTE_CHARS).flat_map(char::escape_debug).collect();
     if trimmed.chars().nth(QUOTE_CHARS).is_some() {
-        out.push('…');
+        out.push_str("...");
     }
     out
 }
@@ -181,7 +181,7 @@ mod tests {
     fn a_quotation_is_short_and_printable() {
         assert_eq!(quote("2-5,garbage\n"), "2-5,garbage");
         assert_eq!(quote("a\u{1b}[31mb\tc\0\n"), "a\\u{1b}[31mb\\tc");
-        assert_eq!(quote(&"x".repeat(100)).chars().count(), QUOTE_CHARS + 1);
+        assert_eq!(quote(&"x".repeat(100)).chars().count(), QUOTE_CHARS + 3);
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub struct Micros(pub u64);
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum UnitError {
     /// Something other than digits stands where the number should.
-    #[error("`{0}` does not begin with a whole number")]
+    #[error("`{0}` is not a whole number and a unit")]
     NotANumber(String),
     /// A duration without unit.
     #[error("`{0}` has no unit")]
@@ -181,9 +181,9 @@ mod tests {
     fn sizes_that_are_none_are_refused() {
         assert_eq!(bytes("1 GiX"), Err("`GiX` is not a unit of size".into()));
         assert_eq!(bytes("64M"), Err("`M` is not a unit of size".into()));
-        assert_eq!(bytes("1.5GiB"), Err("`1.5GiB` does not begin with a whole number".into()));
-        assert_eq!(bytes("-1"), Err("`-1` does not begin with a whole number".into()));
-        assert_eq!(bytes(""), Err("`` does not begin with a whole number".into()));
+        assert_eq!(bytes("1.5GiB"), Err("`1.5GiB` is not a whole number and a unit".into()));
+        assert_eq!(bytes("-1"), Err("`-1` is not a whole number and a unit".into()));
+        assert_eq!(bytes(""), Err("`` is not a whole number and a unit".into()));
         assert_eq!(bytes("16777216TiB"), Err("`16777216TiB` is too large".into()));
         assert_eq!(bytes("99999999999999999999"), Err("`99999999999999999999` is too large".into()));
     }

@@ -39,8 +39,13 @@ impl Bounds {
 
     pub(super) fn of(observation: &Observation) -> Self {
         match &observation.reading {
-            Reading::Value(Value::Cpus(set)) if observation.gap.is_some() => Self { least: set.clone(), most: None },
-            Reading::Value(Value::Cpus(set)) => Self::exactly(set.clone()),
+            Reading::Value(Value::Cpus(set)) => {
+                let most = match &observation.gap {
+                    None => Some(set.clone()),
+                    Some(gap) => gap.cpus.as_ref().map(|more| set | more),
+                };
+                Self { least: set.clone(), most }
+            }
             Reading::Unset => Self::exactly(CpuSet::new()),
             _ => Self::nothing_known(),
         }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::bounds::{Bounds, Compared};
 use super::words;
 use crate::cpuset::CpuSet;
-use crate::fact::{Bearing, Cause, Doubt, Fact, Host, Member, Note, Observation, Read, Source, Value};
+use crate::fact::{Bearing, Cause, Doubt, Fact, Host, Member, Note, Observation, Read, Source, Value, count};
 use crate::reading::Reading;
 use crate::report::Offending;
 use crate::rule::{Absent, Amount, Assertion, Expr, Piece, Template, Verb};
@@ -112,6 +112,8 @@ struct Case<'c, 'a> {
     /// How many members break the entry by not being exposed, and whether all that break it do.
     missing: usize,
     is_all_missing: bool,
+    /// What is not exposed where the entry lets that pass.
+    excused: Option<String>,
     wanted: String,
     right: String,
     verb: &'static str,
@@ -132,6 +134,7 @@ impl<'c, 'a> Case<'c, 'a> {
             of_others: Vec::new(),
             missing: 0,
             is_all_missing: false,
+            excused: None,
             wanted: String::new(),
             right: String::new(),
             verb: "",
@@ -171,7 +174,8 @@ impl<'c, 'a> Case<'c, 'a> {
                     return Operand { bounds: Bounds::exactly(CpuSet::new()), missing: None, doubt: None };
                 }
                 self.keep(&observation);
-                let doubt = observation.gap.clone().or_else(|| observation.doubt(fact.name));
+                let doubt =
+                    observation.gap.as_ref().map(|gap| gap.doubt.clone()).or_else(|| observation.doubt(fact.name));
                 let bounds = Bounds::of(&observation);
                 Operand { bounds, missing: doubt.clone().filter(|_| missing), doubt }
             }
@@ -266,7 +270,10 @@ impl<'c, 'a> Case<'c, 'a> {
                 self.missing += 1;
                 self.breaks(member, doubt.reason, cpus);
             }
-            Absent::Pass if is_missing => self.held.push((member, doubt.to_string())),
+            Absent::Pass if is_missing => {
+                self.excused = Some(doubt.to_string());
+                self.held.push((member, doubt.reason));
+            }
             _ => self.open.push((member, doubt)),
         }
     }
@@ -316,7 +323,8 @@ impl<'c, 'a> Case<'c, 'a> {
 
     fn member_operand(&mut self, item: Item) -> (Option<Member>, Operand) {
         let name = item.member.as_ref().map_or_else(|| self.entry.that.to_string(), Member::to_string);
-        let doubt = item.observation.gap.clone().or_else(|| item.observation.doubt(&name));
+        let doubt =
+            item.observation.gap.as_ref().map(|gap| gap.doubt.clone()).or_else(|| item.observation.doubt(&name));
         let missing = doubt.clone().filter(|_| matches!(item.observation.reading, Reading::NotExposed));
         let bounds = Bounds::of(&item.observation);
         self.keep_notes(&item.observation);
@@ -337,7 +345,7 @@ impl<'c, 'a> Case<'c, 'a> {
             let shown = words::value(&item.observation.reading);
             match &item.observation.reading {
                 Reading::Value(value) => match &item.observation.gap {
-                    Some(gap) => self.open(item.member, gap.clone(), item.observation),
+                    Some(gap) => self.open(item.member, gap.doubt.clone(), item.observation),
                     None if holds(Some(value)) => self.hold(item.member, shown, item.observation),
                     None => self.fail(item.member, shown, item.observation),
                 },
@@ -363,7 +371,7 @@ impl<'c, 'a> Case<'c, 'a> {
             let shown = if has { word.to_owned() } else { format!("no {word}") };
             match &item.observation.gap {
                 // What could not be read may be the word.
-                Some(gap) if !has => self.open(item.member, gap.clone(), item.observation),
+                Some(gap) if !has => self.open(item.member, gap.doubt.clone(), item.observation),
                 _ if has == wants => self.hold(item.member, shown, item.observation),
                 _ => {
                     if has {
@@ -403,7 +411,7 @@ impl<'c, 'a> Case<'c, 'a> {
             match &item.observation.gap {
                 _ if is_least && order.is_ge() => self.hold(item.member, shown, item.observation),
                 _ if !is_least && order.is_gt() => self.fail(item.member, shown, item.observation),
-                Some(gap) => self.open(item.member, gap.clone(), item.observation),
+                Some(gap) => self.open(item.member, gap.doubt.clone(), item.observation),
                 None if is_least => self.fail(item.member, shown, item.observation),
                 None => self.hold(item.member, shown, item.observation),
             }
@@ -463,14 +471,12 @@ impl<'c, 'a> Case<'c, 'a> {
         let found = match outcome {
             Outcome::Fails => words::grouped(&self.broken),
             Outcome::Holds => words::grouped(&self.held),
-            Outcome::Unknown => {
-                words::grouped(&self.open.iter().map(|(m, d)| (m.clone(), d.reason.clone())).collect::<Vec<_>>())
-            }
+            Outcome::Unknown => words::doubts(&self.open),
         };
         let text = match outcome {
             Outcome::Holds => self.holds_text(&found),
             Outcome::Fails => self.fails_text(&found),
-            Outcome::Unknown => self.unknown_text(),
+            Outcome::Unknown => found.clone(),
         };
         match outcome {
             Outcome::Holds if self.sources.is_empty() => self.sources.append(&mut self.of_held),
@@ -503,6 +509,9 @@ impl<'c, 'a> Case<'c, 'a> {
     }
 
     fn holds_text(&self, found: &str) -> String {
+        if let Some(excuse) = self.excused.as_ref().filter(|_| self.held.len() == 1) {
+            return excuse.clone();
+        }
         if let Some(template) = &self.entry.holds {
             return self.words_of(template, found);
         }
@@ -511,7 +520,7 @@ impl<'c, 'a> Case<'c, 'a> {
             Verb::Within(_) | Verb::Avoids(_) if self.held.len() > 1 || self.held.iter().any(|(m, _)| m.is_some()) => {
                 format!(
                     "{} {} {}",
-                    words::count(self.held.len(), "line"),
+                    count(self.held.len(), "line"),
                     words::plural_verb(self.verb, self.held.len()),
                     self.right
                 )
@@ -537,7 +546,7 @@ impl<'c, 'a> Case<'c, 'a> {
     /// Of a set the whole of it was found, not only what broke the entry; of lines, how many there are.
     fn found_text(&self, found: &str) -> String {
         if self.held.iter().any(|(member, _)| matches!(member, Some(Member::Line { .. }))) {
-            return words::count(self.held.len(), "line");
+            return count(self.held.len(), "line");
         }
         match (&self.entry.that, &self.entry.verb) {
             (Expr::Fact(fact), Verb::Within(_) | Verb::Avoids(_)) => observe(fact, self.host)
@@ -553,16 +562,6 @@ impl<'c, 'a> Case<'c, 'a> {
         }
         if self.offending.cpus.is_empty() { words::grouped(&self.broken) } else { self.offending.cpus.to_string() }
     }
-
-    fn unknown_text(&self) -> String {
-        if let [(None, doubt)] = self.open.as_slice() {
-            return doubt.to_string();
-        }
-        let reasons: Vec<(Option<Member>, String)> =
-            self.open.iter().map(|(m, d)| (m.clone(), d.reason.clone())).collect();
-        let that = self.entry.that.to_string();
-        format!("{}: {}", that.split('[').next().unwrap_or(&that), words::grouped(&reasons))
-    }
 }
 
 fn bears_on(note: &Note, outcome: Outcome) -> bool {
@@ -570,6 +569,7 @@ fn bears_on(note: &Note, outcome: Outcome) -> bool {
         Bearing::Any => true,
         Bearing::Pass => outcome == Outcome::Holds,
         Bearing::Failure => outcome != Outcome::Holds,
+        Bearing::Unknown => outcome == Outcome::Unknown,
     }
 }
 

@@ -1,7 +1,7 @@
 //! What was found, in words.
 
 use crate::cpuset::CpuSet;
-use crate::fact::{Doubt, Member, Value};
+use crate::fact::{Doubt, Member, Value, count};
 use crate::reading::Reading;
 
 /// How many members of a family a text names before it counts the rest.
@@ -40,12 +40,29 @@ pub(super) fn grouped(shown: &[(Option<Member>, String)]) -> String {
     texts.join("; ")
 }
 
-fn cpu_names(cpus: &CpuSet) -> String {
-    format!("{} {cpus}", if cpus.len() == 1 { "CPU" } else { "CPUs" })
+/// What is not known, and why: members of which the same is not known stand together behind the first one's file.
+pub(super) fn doubts(open: &[(Option<Member>, Doubt)]) -> String {
+    let mut groups: Vec<(&Doubt, Vec<&Member>)> = Vec::new();
+    for (member, doubt) in open {
+        match groups.iter_mut().find(|(first, _)| first.reason == doubt.reason && member.is_some()) {
+            Some((_, members)) => members.extend(member),
+            None => groups.push((doubt, member.iter().collect())),
+        }
+    }
+    let text = |(doubt, members): (&Doubt, Vec<&Member>)| {
+        let cpus: CpuSet =
+            members.iter().filter_map(|m| if let Member::Cpu(cpu) = m { Some(*cpu) } else { None }).collect();
+        match members.len() {
+            0 | 1 => doubt.to_string(),
+            n if cpus.is_empty() => format!("{doubt} ({} in all)", count(n, "line")),
+            _ => format!("{doubt} ({})", cpu_names(&cpus)),
+        }
+    };
+    groups.into_iter().map(text).collect::<Vec<_>>().join("; ")
 }
 
-pub(super) fn count(n: usize, noun: &str) -> String {
-    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+fn cpu_names(cpus: &CpuSet) -> String {
+    format!("{} {cpus}", if cpus.len() == 1 { "CPU" } else { "CPUs" })
 }
 
 /// One line avoids, two lines avoid.

@@ -5,7 +5,7 @@
 
 use super::cmdline::{self, IsolCpus};
 use super::host::quoted;
-use super::{Fact, Host, Kind, Look, Observation, Read};
+use super::{Cause, Doubt, Fact, Host, Kind, Look, Observation, Read};
 use crate::cpuset::CpuSet;
 use crate::reading::{NotUnderstood, Obstacle, Reading};
 
@@ -37,7 +37,7 @@ pub(super) const FACTS: &[Fact] = &[Fact {
 fn isolated(host: &Host<'_>) -> Observation {
     let mut look = Look::at(host);
     let hot = host.plan.hot_cpus();
-    let named = &hot | &host.plan.idle.clone().unwrap_or_default();
+    let named = &hot | &super::plan::idle_cpus(host);
     let mut found = Found { named, ..Found::default() };
 
     let boot = look.read(ISOLATED).parse(CpuSet::parse_list);
@@ -46,14 +46,26 @@ fn isolated(host: &Host<'_>) -> Observation {
     let partitions = look.read_if_there(&root_file).parse(CpuSet::parse_list);
     found.add(&mut look, &root_file, "cgroup v2 (cpuset.cpus.isolated)", partitions);
 
-    let groups = walk(&mut look);
+    let Groups { groups, unseen } = walk(host);
+    let v1_root = groups.iter().find(|group| group.is_v1).map(Group::hierarchy);
+    for (path, doubt) in &unseen {
+        if !v1_root.is_some_and(|root| path.starts_with(root)) {
+            look.doubt(doubt.clone(), None);
+        }
+    }
     let mut invalid = Vec::new();
     for group in groups.iter().filter(|group| group.has_partition) {
         partition(&mut look, group, &mut found, &mut invalid);
     }
-    if groups.iter().any(|group| group.is_v1) {
-        let unbalanced = unbalanced_by_v1(&mut look, &groups);
-        found.add(&mut look, CGROUPS, "cgroup v1 (cpuset.sched_load_balance 0)", unbalanced);
+    if let Some(root) = v1_root {
+        let is_below = |path: &str| path.starts_with(root);
+        let cpusets: Vec<&Group> = groups.iter().filter(|group| is_below(&group.path)).collect();
+        let unseen = unseen.iter().find(|(path, _)| is_below(path)).map(|(_, doubt)| doubt.clone());
+        let Unbalanced { least, most, doubt } = unbalanced_by_v1(&mut look, root, &cpusets, unseen);
+        found.add(&mut look, CGROUPS, "cgroup v1 (cpuset.sched_load_balance 0)", Reading::Value(least.clone()));
+        if let Some(doubt) = doubt.filter(|_| most != Some(least)) {
+            look.doubt(doubt, most);
+        }
     }
 
     let missing = &hot - &found.cpus;
@@ -132,43 +144,63 @@ fn partition(look: &mut Look<'_, '_>, group: &Group, found: &mut Found, invalid:
     }
 }
 
-/// A CPU is unbalanced when the root's flag is 0 and so is that of every cpuset which holds the CPU.
-fn unbalanced_by_v1(look: &mut Look<'_, '_>, groups: &[Group]) -> Reading<CpuSet> {
-    let mut unbalanced = None;
-    for group in groups.iter().filter(|group| group.is_v1) {
+/// What cgroup v1 leaves unbalanced.
+struct Unbalanced {
+    /// For certain.
+    least: CpuSet,
+    /// At most; none: any CPU.
+    most: Option<CpuSet>,
+    /// Why the two differ, where they do.
+    doubt: Option<Doubt>,
+}
+
+/// A CPU is unbalanced when the root's flag is 0 and so is that of every cpuset which holds the CPU. So what cannot be read
+/// can only take CPUs away: it leaves none of them certain.
+fn unbalanced_by_v1(look: &mut Look<'_, '_>, root: &str, cpusets: &[&Group], unseen: Option<Doubt>) -> Unbalanced {
+    let flag_path = format!("{root}/cpuset.sched_load_balance");
+    let flag = look.read(&flag_path).parse(super::parse_integer);
+    let cpus = look.host.cpus(&format!("{root}/cpuset.cpus")).value().cloned();
+    let all = cpus.filter(|cpus| !cpus.is_empty()).or_else(|| look.host.possible());
+    let mut balanced = CpuSet::new();
+    let mut open = CpuSet::new();
+    let mut doubt = unseen;
+    let mut is_anything_certain = doubt.is_none();
+    match &flag {
+        Reading::Value(0) => {}
+        Reading::Value(_) => return Unbalanced { least: CpuSet::new(), most: Some(CpuSet::new()), doubt: None },
+        other => {
+            doubt = doubt.or_else(|| Doubt::of(&flag_path, other));
+            is_anything_certain = false;
+        }
+    }
+    for group in cpusets.iter().filter(|group| group.path != root) {
         let flag_path = format!("{}/cpuset.sched_load_balance", group.path);
         let flag = look.host.text(&flag_path).parse(super::parse_integer);
         let cpus = look.host.cpus(&format!("{}/cpuset.cpus", group.path));
-        // Groups come parents first, so the first one is the hierarchy's root.
-        let Some(so_far) = &unbalanced else {
-            let _ = look.read(&flag_path);
-            match flag {
-                Reading::Value(0) => {}
-                Reading::Value(_) => return Reading::Value(CpuSet::new()),
-                other => return other.map(|_| CpuSet::new()),
+        match (flag, cpus) {
+            (Reading::Value(0), _) => {}
+            (Reading::Value(_), Reading::Value(cpus)) => balanced = &balanced | &cpus,
+            (flag, Reading::Value(cpus)) => {
+                open = &open | &cpus;
+                doubt = doubt.or_else(|| Doubt::of(&flag_path, &flag));
             }
-            let all = match (cpus, look.host.possible()) {
-                (Reading::Value(cpus), _) => cpus,
-                (Reading::NotExposed, Some(possible)) => possible,
-                (other, _) => return other,
-            };
-            unbalanced = Some(all);
-            continue;
-        };
-        let balanced = match (flag, cpus) {
-            (Reading::Value(0), _) | (Reading::NotExposed, Reading::NotExposed) => continue,
-            (_, Reading::Value(cpus)) => cpus,
-            (_, other) => return other,
-        };
-        unbalanced = Some(so_far - &balanced);
+            (_, other) => {
+                is_anything_certain = false;
+                doubt = doubt.or_else(|| Doubt::of(&format!("{}/cpuset.cpus", group.path), &other));
+            }
+        }
     }
-    unbalanced.map_or(Reading::NotExposed, Reading::Value)
+    let most = all.map(|all| &all - &balanced);
+    let least = most.as_ref().filter(|_| is_anything_certain).map_or_else(CpuSet::new, |most| most - &open);
+    Unbalanced { least, most, doubt }
 }
 
 /// What the boot line asked of `isolcpus=` that is not in force, and why where it can be told.
 fn asked_in_vain(look: &mut Look<'_, '_>, missing: &CpuSet) {
     let Some(line) = look.host.boot_line().value() else { return };
     let grammar = cmdline::grammar(look.host);
+    let in_vain =
+        if look.has_gap() { "asked for; whether it is in force does not show" } else { "asked for and not in force" };
     let mut notes = Vec::new();
     for param in line.all("isolcpus") {
         let asked = param.value.as_deref().map(|value| IsolCpus::parse(value, grammar));
@@ -176,7 +208,7 @@ fn asked_in_vain(look: &mut Look<'_, '_>, missing: &CpuSet) {
         match asked {
             Some(Ok(asked)) if asked.cpus.is_disjoint(missing) => {}
             Some(Ok(asked)) if !asked.domain => notes.push(format!("{shown} lacks the flag domain")),
-            Some(Ok(_)) => notes.push(format!("{shown} asked for and not in force")),
+            Some(Ok(_)) => notes.push(format!("{shown} {in_vain}")),
             Some(Err(NotUnderstood)) | None => notes.push(format!("{shown} is a bad list and was ignored")),
         }
     }
@@ -192,29 +224,49 @@ struct Group {
     is_v1: bool,
 }
 
-/// The groups with cpuset files, parents first. Below a real group without any there can be none: a controller is handed
-/// down from parent to child (cgroup v2), or is not mounted there (v1).
-fn walk(look: &mut Look<'_, '_>) -> Vec<Group> {
-    let mut groups = Vec::new();
+impl Group {
+    /// The folder that its hierarchy is mounted on: all of them (v2), or the first one below (v1).
+    fn hierarchy(&self) -> &str {
+        let below = self.path.get(CGROUPS.len() + 1..).unwrap_or_default();
+        let first = below.split('/').next().unwrap_or_default();
+        self.path.get(..CGROUPS.len() + 1 + first.len()).unwrap_or(CGROUPS)
+    }
+}
+
+/// The groups with cpuset files, parents first, and the folders that could not be looked into.
+#[derive(Default)]
+struct Groups {
+    groups: Vec<Group>,
+    unseen: Vec<(String, Doubt)>,
+}
+
+/// Below a real group without any cpuset file there can be none: a controller is handed down from parent to child (cgroup
+/// v2), or is not mounted there (v1).
+fn walk(host: &Host<'_>) -> Groups {
+    let mut found = Groups::default();
     let mut pending = vec![(CGROUPS.to_owned(), 0)];
     let mut visited = 0;
     while let Some((path, depth)) = pending.pop() {
         visited += 1;
-        if visited > MAX_GROUPS || depth > MAX_DEPTH {
-            let why = Obstacle::Other(format!("more than {MAX_GROUPS} control groups, or more than {MAX_DEPTH} deep"));
-            look.gap::<()>(&path, &Reading::Unreadable(why));
+        let bound = match (visited > MAX_GROUPS, depth > MAX_DEPTH) {
+            (true, _) => Some(format!("more than {MAX_GROUPS} control groups")),
+            (_, true) => Some(format!("more than {MAX_DEPTH} control groups deep")),
+            _ => None,
+        };
+        let listing = match bound {
+            Some(why) => Reading::Unreadable(Obstacle::Other(why)),
+            None => host.root.list(&path),
+        };
+        if let Some(doubt) = Doubt::of(&path, &listing).filter(|doubt| doubt.cause != Cause::NotExposed) {
+            found.unseen.push((path.clone(), doubt));
+        }
+        if visited > MAX_GROUPS {
             break;
         }
-        let listing = match look.host.root.list(&path) {
-            Reading::Value(listing) => listing,
-            Reading::NotExposed | Reading::Unset => continue,
-            other => {
-                look.gap(&path, &other);
-                continue;
-            }
-        };
+        let Reading::Value(listing) = listing else { continue };
         if listing.cut {
-            look.gap::<()>(&path, &Reading::Unreadable(Obstacle::Other("too many entries".to_owned())));
+            let cut: Reading<()> = Reading::Unreadable(Obstacle::Other("too many entries".to_owned()));
+            found.unseen.extend(Doubt::of(&path, &cut).map(|doubt| (path.clone(), doubt)));
         }
         let has = |name: &str| listing.entries.iter().any(|entry| entry.name == name);
         let has_cpuset = listing.entries.iter().any(|entry| entry.name.starts_with("cpuset."));
@@ -223,10 +275,11 @@ fn walk(look: &mut Look<'_, '_>) -> Vec<Group> {
             let folders = listing.entries.iter().filter(|entry| entry.is_dir).rev();
             pending.extend(folders.map(|entry| (format!("{path}/{}", entry.name), depth + 1)));
         }
-        let (has_partition, is_v1) = (has("cpuset.cpus.partition"), has("cpuset.sched_load_balance"));
-        if has_partition || is_v1 {
-            groups.push(Group { path, has_partition, is_v1 });
+        let has_partition = has("cpuset.cpus.partition");
+        let is_v1 = has("cpuset.sched_load_balance");
+        if has_partition || is_v1 || has("cpuset.cpus") {
+            found.groups.push(Group { path, has_partition, is_v1 });
         }
     }
-    groups
+    found
 }

@@ -4,7 +4,7 @@
 //! kernel/rcu/tree_nocb.h, arch/x86/kernel/process.c and Documentation/admin-guide/kernel-parameters.txt of Linux 6.12.
 
 use super::host::quoted;
-use super::{Doubt, Fact, Host, Kind, Look, Observation, Read, Value};
+use super::{Cause, Doubt, Fact, Host, Kind, Look, Observation, Read, Source, Value};
 use crate::cpuset::{BootGrammar, CpuSet};
 use crate::reading::{NotUnderstood, Obstacle, Reading};
 
@@ -270,12 +270,17 @@ fn look<'h, 'a>(host: &'h Host<'a>) -> (Look<'h, 'a>, Reading<&'h BootLine>) {
 }
 
 /// What a parameter that was not found means: unset, unless the line may have been cut before it.
-fn not_found<T>(line: &BootLine) -> Reading<T> {
-    if line.may_be_cut() { Reading::Unreadable(cut_obstacle(line)) } else { Reading::Unset }
+pub(super) fn not_found<T>(line: &BootLine, look: &mut Look<'_, '_>) -> Reading<T> {
+    if !line.may_be_cut() {
+        return Reading::Unset;
+    }
+    let obstacle = cut_obstacle(line);
+    look.source(Source { path: PATH.to_owned(), text: None, error: Some(obstacle.to_string()) });
+    Reading::Unreadable(obstacle)
 }
 
 fn cut_obstacle(line: &BootLine) -> Obstacle {
-    Obstacle::Other(format!("of {} bytes, may have been cut", line.length))
+    Obstacle::Other(format!("a boot line of {} bytes may have been cut", line.length))
 }
 
 fn rcu_nocbs(host: &Host<'_>) -> Observation {
@@ -302,7 +307,7 @@ fn offloaded(param: &Param, host: &Host<'_>, look: &mut Look<'_, '_>) -> CpuSet 
     match CpuSet::parse_boot_list(value, grammar) {
         Ok(cpus) => {
             look.note(format!("{} on the boot line", quoted(&param.to_string())));
-            cpus
+            within_an_unseen_bound(cpus, host, look)
         }
         Err(error) if release.is_some_and(|release| release.version() < (5, 10)) => {
             look.note_failure(format!(
@@ -316,6 +321,21 @@ fn offloaded(param: &Param, host: &Host<'_>, look: &mut Look<'_, '_>) -> CpuSet 
             host.possible().unwrap_or_else(|| CpuSet::from_range(0..=crate::cpuset::MAX_CPU))
         }
     }
+}
+
+/// Where `possible` is there and cannot be read, a list may be a bad one: which adds nothing before 5.10, and all CPUs since.
+fn within_an_unseen_bound(cpus: CpuSet, host: &Host<'_>, look: &mut Look<'_, '_>) -> CpuSet {
+    let possible = host.cpus(super::cpu::POSSIBLE);
+    let Some(doubt) = Doubt::of(super::cpu::POSSIBLE, &possible).filter(|doubt| doubt.cause != Cause::NotExposed)
+    else {
+        return cpus;
+    };
+    if host.release().is_some_and(|release| release.version() < (5, 10)) {
+        look.doubt(doubt, Some(cpus));
+        return CpuSet::new();
+    }
+    look.doubt(doubt, None);
+    cpus
 }
 
 fn nohz(host: &Host<'_>) -> Observation {
@@ -347,7 +367,7 @@ fn idle(host: &Host<'_>) -> Observation {
                 look.note(format!("idle={word} on the boot line"));
                 Reading::Value(word)
             }
-            (None, None) => not_found(line),
+            (None, None) => not_found(line, &mut look),
         }
     });
     look.word(reading)
@@ -360,7 +380,7 @@ fn cpuidle_off(host: &Host<'_>) -> Observation {
             look.note(format!("{param} on the boot line"));
             Reading::Value(off != 0)
         }
-        None => not_found(line),
+        None => not_found(line, &mut look),
     });
     look.answer(reading.map(Value::Flag))
 }
@@ -373,12 +393,6 @@ pub(crate) fn asked(host: &Host<'_>, wants: impl Fn(&Param, BootGrammar) -> bool
     let grammar = grammar(host);
     let asking: Vec<String> = line.params.iter().filter(|param| wants(param, grammar)).map(Param::to_string).collect();
     (!asking.is_empty()).then(|| quoted(&asking.join(" ")))
-}
-
-/// The doubt of a fact that needs the boot line to be complete.
-pub(crate) fn cut(host: &Host<'_>) -> Option<Doubt> {
-    let line = host.boot_line().value().filter(|line| line.may_be_cut())?;
-    Doubt::of::<()>(PATH, &Reading::Unreadable(cut_obstacle(line)))
 }
 
 #[cfg(test)]

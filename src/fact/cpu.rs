@@ -17,7 +17,7 @@ pub const PRESENT: &str = "sys/devices/system/cpu/present";
 /// The CPUs whose tick stops while they run one task.
 pub const NOHZ_FULL: &str = "sys/devices/system/cpu/nohz_full";
 
-/// What `offline` reads.
+/// What tells offline CPUs.
 pub const OFFLINE_FILES: &[&str] = &[ONLINE, POSSIBLE, "sys/devices/system/cpu/cpu*/online"];
 
 pub(super) const FACTS: &[Fact] = &[
@@ -38,7 +38,7 @@ pub(super) const FACTS: &[Fact] = &[
     Fact {
         name: "cpu.online",
         kind: Kind::Cpus,
-        files: &[ONLINE, POSSIBLE],
+        files: OFFLINE_FILES,
         about: "the CPUs in use; a rule that reads it is judged even when no hot CPU is online",
         read: Read::One(online),
     },
@@ -47,7 +47,7 @@ pub(super) const FACTS: &[Fact] = &[
         kind: Kind::Cpus,
         files: OFFLINE_FILES,
         about: "the possible CPUs that are shown to be offline: cpuN/online is 0, or not in online; no cpuN/online means online",
-        read: Read::One(offline_fact),
+        read: Read::One(offline),
     },
     Fact {
         name: "cpu.nohz_full",
@@ -71,9 +71,11 @@ fn list(host: &Host<'_>, path: &str) -> Observation {
     look.cpus(reading)
 }
 
+/// The `online` file, corrected by the files of the CPUs themselves: of all of them where there is no `online`, else of the
+/// plan's.
 fn online(host: &Host<'_>) -> Observation {
     let mut look = Look::at(host);
-    let reading = look.read(ONLINE).parse(CpuSet::parse_list);
+    let named = named(host);
     if let Some(possible) = host.possible() {
         let impossible = &host.plan.hot_cpus() - &possible;
         if !impossible.is_empty() {
@@ -81,54 +83,68 @@ fn online(host: &Host<'_>) -> Observation {
             look.note_failure(format!("this host has no CPU {impossible}: possible are {possible}"));
         }
     }
+    let reading = match look.read(ONLINE).parse(CpuSet::parse_list) {
+        Reading::NotExposed => {
+            let all = host.possible().unwrap_or(named);
+            let offline = own_files(&mut look, &all);
+            offline.map(|offline| &all - &offline)
+        }
+        reading => {
+            let offline = own_files(&mut look, &named);
+            reading.map(|online| offline.value().map_or_else(|| online.clone(), |offline| &online - offline))
+        }
+    };
     look.cpus(reading)
 }
 
-/// The CPUs that are shown to be offline: among the possible ones, and those of the plan where `possible` is silent.
-///
-/// An `online` file that is not understood shows nothing; the file of the CPU itself still may.
-pub(super) fn offline(host: &Host<'_>) -> Reading<CpuSet> {
-    let plan = host.plan;
-    let named = &plan.hot_cpus() | &plan.idle.clone().unwrap_or_default();
-    let possible = host.possible();
+/// The CPUs that the plan names: hot ones, and siblings as the plan or the topology has them.
+fn named(host: &Host<'_>) -> CpuSet {
+    &host.plan.hot_cpus() | &super::plan::idle_cpus(host)
+}
+
+/// Those of the CPUs whose own file says 0; not exposed when none has such a file.
+fn own_files(look: &mut Look<'_, '_>, cpus: &CpuSet) -> Reading<CpuSet> {
     let mut offline = CpuSet::new();
-    let mut is_anything_shown = false;
-    match host.cpus(ONLINE) {
-        Reading::Value(online) => {
-            is_anything_shown = true;
-            offline = &possible.clone().unwrap_or_else(|| named.clone()) - &online;
-        }
-        Reading::NotExposed => {}
-        _ => is_anything_shown = true,
-    }
-    for cpu in (&named - &offline).iter() {
-        if let Reading::Value(text) = host.text(&online_path(cpu)) {
-            is_anything_shown = true;
-            if super::trim(&text) == "0" && possible.as_ref().is_none_or(|possible| possible.contains(cpu)) {
+    let mut is_any_there = false;
+    for cpu in cpus.iter() {
+        if let Reading::Value(text) = look.read_if_there(&format!("sys/devices/system/cpu/cpu{cpu}/online")) {
+            is_any_there = true;
+            if super::trim(&text) == "0" {
                 offline.insert(cpu);
             }
         }
     }
-    if is_anything_shown { Reading::Value(offline) } else { Reading::NotExposed }
+    if is_any_there { Reading::Value(offline) } else { Reading::NotExposed }
 }
 
-fn online_path(cpu: u32) -> String {
-    format!("sys/devices/system/cpu/cpu{cpu}/online")
+/// Those of some possible CPUs that are shown to be offline.
+///
+/// An `online` file that is not understood shows nothing; the file of the CPU itself still may.
+pub(super) fn offline_among(host: &Host<'_>, cpus: &CpuSet) -> Reading<CpuSet> {
+    let by_own_file = own_files(&mut Look::at(host), cpus);
+    let online = host.cpus(ONLINE);
+    match (&online, &by_own_file) {
+        (Reading::NotExposed, Reading::NotExposed) => Reading::NotExposed,
+        _ => {
+            let unlisted = online.value().map_or_else(CpuSet::new, |online| cpus - online);
+            Reading::Value(by_own_file.value().map_or_else(|| unlisted.clone(), |own| &unlisted | own))
+        }
+    }
 }
 
-fn offline_fact(host: &Host<'_>) -> Observation {
+fn offline(host: &Host<'_>) -> Observation {
     let mut look = Look::at(host);
     let reading = look.read(ONLINE).parse(CpuSet::parse_list);
     if let Reading::Malformed(text) = reading {
         look.note(format!("{ONLINE} is malformed (`{text}`): CPUs are taken as online"));
     }
-    let offline = offline(host);
-    let mut named: Vec<u32> = host.plan.idle.clone().unwrap_or_default().iter().collect();
-    named.extend(host.plan.hot_cpus().iter());
-    for cpu in named {
-        let _ = look.read_if_there(&online_path(cpu));
-    }
-    look.cpus(offline)
+    let named = named(host);
+    let _ = own_files(&mut look, &named);
+    let cpus = host.possible().unwrap_or_else(|| named.clone());
+    // The files of CPUs that the plan does not name are not looked at: `online` speaks for them.
+    let listed = host.cpus(ONLINE).value().map_or_else(CpuSet::new, |online| &cpus - online);
+    let among = offline_among(host, &host.within_possible(named));
+    look.cpus(among.map(|offline| &offline | &listed))
 }
 
 fn nohz_full(host: &Host<'_>) -> Observation {
@@ -175,7 +191,7 @@ fn governor(host: &Host<'_>, cpu: u32) -> Observation {
         Err(NotUnderstood) => Reading::Malformed(quote(&text)),
     });
     if reading == Reading::NotExposed {
-        look.note("virtual machine?");
+        look.note_unknown("virtual machine?");
     }
     look.word(reading)
 }

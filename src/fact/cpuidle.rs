@@ -31,16 +31,11 @@ pub(super) const FACTS: &[Fact] = &[
             "sys/devices/system/cpu/cpu*/cpuidle/state*/latency",
             "sys/devices/system/cpu/cpu*/cpuidle/state*/disable",
             "sys/devices/system/cpu/cpu*/cpuidle/state*/name",
+            "sys/devices/system/cpu/cpu*/power/pm_qos_resume_latency_us",
+            DMA_LATENCY,
         ],
-        about: "the exit latency of the deepest enabled idle state of a CPU",
+        about: "the exit latency of the deepest idle state that a CPU may enter: enabled, and within a PM QoS request where a driver heeds one",
         read: Read::PerCpu(latency),
-    },
-    Fact {
-        name: "cpuidle.qos",
-        kind: Kind::Micros,
-        files: &[DMA_LATENCY, "sys/devices/system/cpu/cpu*/power/pm_qos_resume_latency_us", DRIVER],
-        about: "the wake-up latency that a PM QoS request holds a CPU to; unset when nobody asks or no driver heeds it",
-        read: Read::PerCpu(qos),
     },
 ];
 
@@ -76,10 +71,15 @@ fn max_cstate(host: &Host<'_>) -> Observation {
                 look.note(format!("{note} (boot line)"));
                 Reading::Value(n)
             }
-            None => match cmdline::cut(host) {
-                Some(_) => Reading::Unreadable(Obstacle::Other("boot line may have been cut".to_owned())),
-                None => Reading::Unset,
-            },
+            None => {
+                let given: Vec<String> =
+                    [intel, acpi].into_iter().flatten().map(|(param, _)| param.to_string()).collect();
+                if !given.is_empty() {
+                    let driver = driver.value().map_or("not shown", String::as_str);
+                    look.note_failure(format!("{} caps nothing here: the idle driver is {driver}", given.join(" ")));
+                }
+                cmdline::not_found(line, &mut look)
+            }
         }
     });
     look.answer(reading.map(Value::Integer))
@@ -88,16 +88,17 @@ fn max_cstate(host: &Host<'_>) -> Observation {
 fn latency(host: &Host<'_>, cpu: u32) -> Observation {
     let mut look = Look::at(host);
     let driver = look.read_if_there(DRIVER).and_then(|text| word(&text));
+    let request = request(&mut look, &driver, cpu);
     let folder = format!("sys/devices/system/cpu/cpu{cpu}/cpuidle");
-    let states = look.list(&folder).map(|listing| {
-        let is_state = |name: &str| {
-            name.strip_prefix("state").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
-        };
-        let mut names: Vec<String> =
-            listing.entries.into_iter().map(|e| e.name).filter(|name| is_state(name)).collect();
-        names.sort_by_key(|name| (name.len(), name.clone()));
-        names
-    });
+    let states = states(&mut look, &folder);
+    let wanted = host.plan.max_wakeup_latency.unwrap_or(super::plan::DEFAULT_MAX_WAKEUP_LATENCY).0;
+    // A request that is strict enough by itself keeps the CPU there, whatever its states are.
+    if let Request::Of { micros, by } = &request
+        && *micros <= wanted
+    {
+        look.note(by.clone());
+        return look.answer(Reading::Value(Value::Micros(Micros(*micros))));
+    }
     let reading = states.and_then(|states| {
         if states.is_empty() {
             return Reading::NotExposed;
@@ -106,84 +107,142 @@ fn latency(host: &Host<'_>, cpu: u32) -> Observation {
             let why = "the states of haltpoll are a guest's: what the host does on a halt does not show";
             return Reading::Unreadable(Obstacle::Other(why.to_owned()));
         }
-        deepest(&mut look, &folder, &states)
+        deepest(&mut look, &states, &request, wanted)
     });
     look.answer(reading.map(Value::Micros))
 }
 
-/// The deepest of the states that are not disabled. One that cannot be judged leaves a gap.
-fn deepest(look: &mut Look<'_, '_>, folder: &str, states: &[String]) -> Reading<Micros> {
-    let mut deepest: Option<(u64, String)> = None;
-    for state in states {
-        let file = |name: &str| format!("{folder}/{state}/{name}");
-        let disabled = look.read_if_there(&file("disable")).parse(super::parse_integer);
-        match disabled {
-            Reading::Value(0) | Reading::NotExposed | Reading::Unset => {}
-            Reading::Value(_) => continue,
-            other => look.gap(&file("disable"), &other),
-        }
-        let latency = look.read(&file("latency")).parse(|text| super::trim(text).parse::<u64>());
-        match latency {
-            Reading::Value(latency) if deepest.as_ref().is_none_or(|(most, _)| latency >= *most) => {
-                deepest = Some((latency, file("name")));
-            }
-            Reading::Value(_) => {}
-            other => look.gap(&file("latency"), &other),
-        }
-    }
-    match deepest {
-        Some((latency, name)) => {
-            let name = look.host.text(&name).and_then(|text| word(&text));
-            look.note(format!("{} {latency} us", name.value().map_or("deepest enabled state", String::as_str)));
-            Reading::Value(Micros(latency))
-        }
-        None if look.has_gap() => Reading::Value(Micros(0)),
-        None => Reading::Unreadable(Obstacle::Other("every idle state is disabled".to_owned())),
+/// An idle state of a CPU.
+struct State {
+    name: String,
+    /// In microseconds.
+    latency: Reading<u64>,
+    /// Whether it may be entered.
+    enabled: Reading<bool>,
+    folder: String,
+}
+
+fn states(look: &mut Look<'_, '_>, folder: &str) -> Reading<Vec<State>> {
+    let listing = look.list(folder);
+    listing.map(|listing| {
+        let is_state = |name: &str| {
+            name.strip_prefix("state").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+        };
+        let mut names: Vec<String> =
+            listing.entries.into_iter().map(|e| e.name).filter(|name| is_state(name)).collect();
+        names.sort_by_key(|name| (name.len(), name.clone()));
+        names.into_iter().map(|name| State::read(look, format!("{folder}/{name}"))).collect()
+    })
+}
+
+impl State {
+    fn read(look: &mut Look<'_, '_>, folder: String) -> Self {
+        let enabled = match look.read_if_there(&format!("{folder}/disable")).parse(super::parse_integer) {
+            Reading::NotExposed => Reading::Value(true),
+            disable => disable.map(|disable| disable == 0),
+        };
+        let latency = look.read(&format!("{folder}/latency")).parse(|text| super::trim(text).parse::<u64>());
+        let name = look.host.text(&format!("{folder}/name")).and_then(|text| word(&text));
+        let name = name.value().cloned().unwrap_or_else(|| "deepest state".to_owned());
+        Self { name, latency, enabled, folder }
     }
 }
 
-fn qos(host: &Host<'_>, cpu: u32) -> Observation {
-    let mut look = Look::at(host);
-    let driver = look.read_if_there(DRIVER).and_then(|text| word(&text));
-    match driver.value().map(String::as_str) {
-        Some("none") | None if matches!(driver, Reading::Value(_) | Reading::NotExposed) => {
-            // Without a driver the CPU's default idle routine runs, which heeds no request.
-            return look.answer(Reading::Unset);
+/// The latency of the deepest state that may be entered: enabled, and within the request where there is one.
+///
+/// A state of which that is not known counts as entered where the plan allows it anyway, and leaves a gap where not.
+fn deepest(look: &mut Look<'_, '_>, states: &[State], request: &Request, wanted: u64) -> Reading<Micros> {
+    let limit = if let Request::Of { micros, .. } = request { *micros } else { u64::MAX };
+    let mut entered: Option<(u64, &str)> = None;
+    let mut open: Option<(String, Reading<()>)> = None;
+    for state in states.iter().filter(|state| state.enabled != Reading::Value(false)) {
+        let latency = match &state.latency {
+            Reading::Value(latency) => *latency,
+            other => {
+                open.get_or_insert((format!("{}/latency", state.folder), other.as_ref().map(|_| ())));
+                continue;
+            }
+        };
+        if latency > limit {
+            continue;
         }
-        None => return look.answer(driver.map(Value::Word)),
-        Some(_) => {}
+        if state.enabled.value().is_none() && latency > wanted {
+            open.get_or_insert((format!("{}/disable", state.folder), state.enabled.as_ref().map(|_| ())));
+            continue;
+        }
+        if entered.is_none_or(|(most, _)| latency >= most) {
+            entered = Some((latency, &state.name));
+        }
+    }
+    let (latency, name) = entered.unwrap_or((0, "no state"));
+    if latency <= wanted
+        && let Some((path, reading)) = open
+    {
+        look.gap(&path, &reading);
+        return Reading::Value(Micros(latency));
+    }
+    if entered.is_none() {
+        return Reading::Unreadable(Obstacle::Other("every idle state is disabled".to_owned()));
+    }
+    look.note(format!("{name} {latency} us"));
+    match request {
+        Request::Of { by, .. } => look.note(by.clone()),
+        // What cannot be seen may hold the CPU above its deep states.
+        Request::Unseen(path, reading) if latency > wanted => {
+            look.gap(path, reading);
+            return Reading::Value(Micros(0));
+        }
+        Request::Unseen(..) | Request::None => {}
+    }
+    Reading::Value(Micros(latency))
+}
+
+/// A PM QoS request on the wake-up latency of a CPU.
+enum Request {
+    /// Nobody asks, or nobody heeds it.
+    None,
+    /// The strictest one that can be seen, in microseconds, and who asks for it.
+    Of { micros: u64, by: String },
+    /// None that can be seen, and one that cannot.
+    Unseen(String, Reading<()>),
+}
+
+/// Without a driver the CPU's default idle routine runs, which heeds no request.
+fn request(look: &mut Look<'_, '_>, driver: &Reading<String>, cpu: u32) -> Request {
+    match driver {
+        Reading::Value(driver) if driver != "none" => {}
+        Reading::Value(_) | Reading::NotExposed | Reading::Unset => return Request::None,
+        other => return Request::Unseen(DRIVER.to_owned(), other.as_ref().map(|_| ())),
     }
     let path = format!("sys/devices/system/cpu/cpu{cpu}/power/pm_qos_resume_latency_us");
     let own = look.read_if_there(&path).parse(resume_latency);
-    let global = host.root.read_s32(DMA_LATENCY);
-    let global_request = match &global {
+    let global = look.host.root.read_s32(DMA_LATENCY);
+    let by_all = match &global {
         Reading::Value(NO_REQUEST) => None,
         Reading::Value(micros) => u64::try_from(*micros).ok(),
         _ => None,
     };
-    if let Some(micros) = global_request {
+    if let Some(micros) = by_all {
         look.source(super::Source::summary(DMA_LATENCY, micros.to_string()));
-        look.note(format!("a request of {micros} us on /dev/cpu_dma_latency, as long as its holder runs"));
     }
-    let own_request = own.value().copied().flatten();
-    if let Some(micros) = own_request {
-        look.note(format!("pm_qos_resume_latency_us of {micros} us on CPU {cpu}"));
+    let by_all = by_all.map(|micros| {
+        (micros, format!("a request of {micros} us on /dev/cpu_dma_latency, for as long as its holder runs"))
+    });
+    let by_own = own.value().copied().flatten().map(|micros| {
+        let shown = if micros == 0 { "n/a".to_owned() } else { micros.to_string() };
+        (micros, format!("pm_qos_resume_latency_us is {shown}"))
+    });
+    if let Some((micros, by)) = by_all.into_iter().chain(by_own).min() {
+        return Request::Of { micros, by };
     }
-    let wanted = host.plan.max_wakeup_latency.unwrap_or(super::plan::DEFAULT_MAX_WAKEUP_LATENCY);
-    let request = own_request.into_iter().chain(global_request).min();
-    let reading = match request {
-        Some(micros) if micros <= wanted.0 => Reading::Value(Micros(micros)),
-        _ => match (own, global) {
-            // The request that cannot be seen may be the stricter one.
-            (own @ (Reading::Unreadable(_) | Reading::Malformed(_)), _) => own.map(|_| Micros(0)),
-            (_, global @ (Reading::Unreadable(_) | Reading::Malformed(_))) => {
-                look.source(super::Source::of(DMA_LATENCY, &global.as_ref().map(|_| String::new())));
-                global.map(|_| Micros(0))
-            }
-            _ => request.map_or(Reading::Unset, |micros| Reading::Value(Micros(micros))),
-        },
-    };
-    look.answer(reading.map(Value::Micros))
+    match (own, global) {
+        (own @ (Reading::Unreadable(_) | Reading::Malformed(_)), _) => Request::Unseen(path, own.map(|_| ())),
+        (_, global @ (Reading::Unreadable(_) | Reading::Malformed(_))) => {
+            look.source(super::Source::of(DMA_LATENCY, &global.as_ref().map(|_| String::new())));
+            Request::Unseen(DMA_LATENCY.to_owned(), global.map(|_| ()))
+        }
+        _ => Request::None,
+    }
 }
 
 /// `pm_qos_resume_latency_us`: 0 is no constraint, `n/a` tolerates no latency at all.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::cmdline::BootLine;
 use super::kernel::Release;
-use super::{Bearing, Doubt, Fact, Family, Note, Observation, Source, Value};
+use super::{Bearing, Doubt, Fact, Family, Gap, Note, Observation, Source, Value};
 use crate::cpuset::CpuSet;
 use crate::plan::Plan;
 use crate::reading::{Reading, quote};
@@ -90,10 +90,10 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// The hot CPUs that are online as far as the host shows: what all rules but `isolated` judge.
+    /// The hot CPUs that exist and are online, as far as the host shows: what all rules but `isolated` judge.
     pub fn hot_online(&self) -> CpuSet {
-        let hot = self.plan.hot_cpus();
-        match super::cpu::offline(self).value() {
+        let hot = self.within_possible(self.plan.hot_cpus());
+        match super::cpu::offline_among(self, &hot).value() {
             Some(offline) => &hot - offline,
             None => hot,
         }
@@ -106,7 +106,7 @@ pub struct Look<'h, 'a> {
     pub host: &'h Host<'a>,
     sources: Vec<Source>,
     notes: Vec<Note>,
-    gap: Option<Doubt>,
+    gap: Option<Gap>,
 }
 
 impl<'h, 'a> Look<'h, 'a> {
@@ -162,16 +162,27 @@ impl<'h, 'a> Look<'h, 'a> {
         self.notes.push(Note { text: text.into(), bearing: Bearing::Failure });
     }
 
+    /// Keeps a note on why a thing is not known.
+    pub fn note_unknown(&mut self, text: impl Into<String>) {
+        self.notes.push(Note { text: text.into(), bearing: Bearing::Unknown });
+    }
+
     /// Records that `what` could add to the value and cannot be judged. The first such doubt is the one reported.
     pub fn gap<T>(&mut self, what: &str, reading: &Reading<T>) {
         if let Some(doubt) = Doubt::of(what, reading) {
-            self.doubt(doubt);
+            self.doubt(doubt, None);
         }
     }
 
-    /// Records a doubt that something else left, as [`Look::gap`] does.
-    pub fn doubt(&mut self, doubt: Doubt) {
-        self.gap.get_or_insert(doubt);
+    /// Records a doubt, as [`Look::gap`] does; of a set of CPUs, those that it might add.
+    pub fn doubt(&mut self, doubt: Doubt, cpus: Option<CpuSet>) {
+        self.gap = Some(match self.gap.take() {
+            None => Gap { doubt, cpus },
+            Some(first) => {
+                let cpus = first.cpus.zip(cpus).map(|(those, these)| &those | &these);
+                Gap { doubt: first.doubt, cpus }
+            }
+        });
     }
 
     /// Is there a gap already?

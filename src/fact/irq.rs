@@ -88,7 +88,7 @@ pub(super) fn read_lines(host: &Host<'_>) -> Family {
     if !judged.own.is_empty() {
         note(format!("cannot be moved, fire only for I/O that hot CPUs submit: {own}"));
     }
-    let text = format!("{} live lines, {dead} without a handler", judged.members.len());
+    let text = format!("{}, {dead} without a handler", super::count(judged.members.len(), "live line"));
     let sources = vec![Source::summary("proc/irq/*/smp_affinity_list", text)];
     let members = if judged.members.is_empty() { Reading::NotExposed } else { Reading::Value(judged.members) };
     Family { members, sources, notes }
@@ -241,7 +241,6 @@ pub(super) fn lines_touching_hot(host: &Host<'_>) -> Result<Vec<u32>, Doubt> {
     let hot = host.plan.hot_cpus();
     let members = match &family.members {
         Reading::Value(members) => members,
-        Reading::NotExposed | Reading::Unset => return Ok(Vec::new()),
         other => return Doubt::of(IRQ, other).map_or(Ok(Vec::new()), Err),
     };
     let mut touching = Vec::new();

@@ -2,11 +2,14 @@
 
 use std::io::Read as _;
 
-use super::{Fact, Host, Look};
-use crate::reading::{NotUnderstood, Reading};
+use super::{Fact, Host, Look, Source};
+use crate::reading::{NotUnderstood, Obstacle, Reading, quote};
 
 /// The file with the kernel's release.
 pub const OSRELEASE: &str = "proc/sys/kernel/osrelease";
+
+/// The kernel's configuration, where it was built to show it.
+const CONFIG_GZ: &str = "proc/config.gz";
 
 /// The most that a decompressed kernel configuration may be, in bytes (they are about 300 KiB).
 const MAX_CONFIG_BYTES: u64 = 4 * 1024 * 1024;
@@ -45,32 +48,47 @@ impl Release {
     }
 }
 
-/// Was the kernel built with an option (`CONFIG_NAME=y`)? Looks at `/proc/config.gz`, then at `/boot/config-RELEASE`.
-/// None where neither is readable.
-pub(super) fn config(look: &mut Look<'_, '_>, option: &str) -> Option<bool> {
-    let host = look.host;
-    if let Reading::Value(bytes) = host.root.read_bytes("proc/config.gz") {
-        let mut text = String::new();
-        let decoder = flate2::read::GzDecoder::new(bytes.as_slice());
-        if decoder.take(MAX_CONFIG_BYTES).read_to_string(&mut text).is_ok() {
-            return Some(record(look, "proc/config.gz", &text, option));
+/// Was the kernel built with an option (`CONFIG_NAME=y`)? By `/proc/config.gz`, else by `/boot/config-RELEASE`; not exposed
+/// where neither is there.
+pub(super) fn config(look: &mut Look<'_, '_>, option: &str) -> Reading<bool> {
+    let compressed = look.host.root.read_bytes(CONFIG_GZ);
+    if compressed != Reading::NotExposed {
+        let text = compressed.and_then(|bytes| decompress(&bytes));
+        return is_built_in(look, CONFIG_GZ, text, option);
+    }
+    let release = look.host.text(OSRELEASE).parse(super::parse_word);
+    release.and_then(|release| {
+        if release.contains('/') {
+            return Reading::NotExposed;
         }
-    }
-    let release = host.text(OSRELEASE);
-    let release = super::trim(release.value()?).to_owned();
-    if release.is_empty() || release.contains('/') {
-        return None;
-    }
-    let path = format!("boot/config-{release}");
-    let text = host.text(&path);
-    Some(record(look, &path, text.value()?, option))
+        let path = format!("boot/config-{release}");
+        let text = look.host.text(&path);
+        is_built_in(look, &path, text, option)
+    })
 }
 
-fn record(look: &mut Look<'_, '_>, path: &str, text: &str, option: &str) -> bool {
-    let line = text.lines().find(|line| line.strip_prefix(option).is_some_and(|rest| rest.starts_with('=')));
-    let quoted = line.map_or_else(|| format!("{option} is not set"), str::to_owned);
-    look.source(super::Source::summary(path, quoted));
-    line.is_some_and(|line| line.ends_with("=y"))
+fn decompress(bytes: &[u8]) -> Reading<String> {
+    let mut text = String::new();
+    let decoder = flate2::read::GzDecoder::new(bytes);
+    match decoder.take(MAX_CONFIG_BYTES + 1).read_to_string(&mut text) {
+        Ok(_) if text.len() as u64 > MAX_CONFIG_BYTES => {
+            Reading::Unreadable(Obstacle::Other("larger than 4 MiB decompressed".to_owned()))
+        }
+        Ok(_) => Reading::Value(text),
+        Err(error) => Reading::Malformed(quote(&error.to_string())),
+    }
+}
+
+fn is_built_in(look: &mut Look<'_, '_>, path: &str, text: Reading<String>, option: &str) -> Reading<bool> {
+    if text.value().is_none() {
+        look.source(Source::of(path, &text));
+    }
+    text.map(|text| {
+        let line = text.lines().find(|line| line.strip_prefix(option).is_some_and(|rest| rest.starts_with('=')));
+        let shown = line.map_or_else(|| format!("{option} is not set"), str::to_owned);
+        look.source(Source::summary(path, shown));
+        line.is_some_and(|line| line.ends_with("=y"))
+    })
 }
 
 /// The kernel's release as the report names it.

@@ -97,7 +97,8 @@ fn thp_enabled(host: &Host<'_>) -> Observation {
     if effective != top {
         let decisive: Vec<&str> =
             modes.iter().filter(|(_, mode)| *mode == effective).map(|(size, _)| size.as_str()).collect();
-        let shown = effective.value().map_or("not understood", String::as_str);
+        let shown = super::Doubt::of("", &effective)
+            .map_or_else(|| effective.value().cloned().unwrap_or_default(), |doubt| doubt.reason);
         let top = top.value().map_or("not readable", String::as_str);
         look.note(format!("the top level is {top}, but {} decides: {shown}", list_of(&decisive)));
     }
@@ -140,6 +141,9 @@ fn thp_defrag(host: &Host<'_>) -> Observation {
 fn memlock(host: &Host<'_>) -> Observation {
     let mut look = Look::at(host);
     let reading = look.host.text(LIMITS).parse(|text| parse_limit(text, "Max locked memory"));
+    if matches!(reading, Reading::Malformed(_)) {
+        look.note_unknown("no row `Max locked memory` with two values");
+    }
     let shown = reading.value().map(|limit| format!("Max locked memory {limit}"));
     match shown {
         Some(shown) => look.source(super::Source::summary(LIMITS, shown)),

@@ -120,6 +120,14 @@ fn idle(host: &Host<'_>) -> Observation {
     look.cpus(Reading::Value(siblings))
 }
 
+/// The siblings to be left idle, as far as they are known.
+pub(super) fn idle_cpus(host: &Host<'_>) -> CpuSet {
+    match idle(host).reading {
+        Reading::Value(Value::Cpus(idle)) => idle,
+        _ => CpuSet::new(),
+    }
+}
+
 /// Where the host does not say which CPUs are possible, nothing but the plan's own list is known.
 pub(super) fn housekeeping(host: &Host<'_>) -> Observation {
     let mut look = Look::at(host);
@@ -127,9 +135,6 @@ pub(super) fn housekeeping(host: &Host<'_>) -> Observation {
         return look.cpus(Reading::Value(housekeeping.clone()));
     }
     let possible = look.read(POSSIBLE).parse(CpuSet::parse_list);
-    let idle = host.plan.idle.clone().unwrap_or_else(|| match idle(host).reading {
-        Reading::Value(Value::Cpus(idle)) => idle,
-        _ => CpuSet::new(),
-    });
-    look.cpus(possible.map(|possible| &(&possible - &host.plan.hot_cpus()) - &idle))
+    let taken = &host.plan.hot_cpus() | &idle_cpus(host);
+    look.cpus(possible.map(|possible| &possible - &taken))
 }

@@ -81,7 +81,7 @@ impl Processes {
     }
 
     fn source(&self) -> Source {
-        Source::summary("proc/*/comm", format!("{} processes", self.names.len()))
+        Source::summary("proc/*/comm", format!("{} names", self.names.len()))
     }
 }
 
@@ -111,12 +111,13 @@ fn names(host: &Host<'_>) -> Observation {
             look.note("the processes of the host are not visible");
         }
     }
-    let mut gap = None;
     let reading = processes.map(|processes| {
-        gap = processes.gap;
+        if let Some(doubt) = processes.gap {
+            look.doubt(doubt, None);
+        }
         Value::Words(processes.names.into_iter().map(|(_, name)| name).collect::<BTreeSet<_>>())
     });
-    Observation { gap, ..look.answer(reading) }
+    look.answer(reading)
 }
 
 /// What an irqbalance says of CPUs in its environment.
@@ -197,7 +198,7 @@ fn banned_by_itself(look: &mut Look<'_, '_>, pid: u32) -> CpuSet {
     match super::irq::lines_touching_hot(look.host) {
         Err(doubt) => {
             look.note(format!("irqbalance (pid {pid}) runs and was told nothing"));
-            look.doubt(doubt);
+            look.doubt(doubt, None);
             return CpuSet::new();
         }
         Ok(lines) if !lines.is_empty() => {

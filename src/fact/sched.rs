@@ -22,21 +22,36 @@ const RT_GROUP_FILES: &[&str] = &[
     "sys/fs/cgroup/cpuacct,cpu/cpu.rt_runtime_us",
 ];
 
-pub(super) const FACTS: &[Fact] = &[Fact {
-    name: "sched.rt_throttle",
-    kind: Kind::Micros,
-    files: &[
-        RUNTIME,
-        PERIOD,
-        "sys/kernel/debug/sched/fair_server/cpu*/runtime",
-        super::kernel::OSRELEASE,
-        "sys/fs/cgroup/cpu/cpu.rt_runtime_us",
-        "proc/config.gz",
-        "boot/config-*",
-    ],
-    about: "the time of each second that the kernel takes from a real-time thread which spins on a CPU: by sched_rt_runtime_us to 6.11, by fair_server from 6.12 on",
-    read: Read::PerCpu(rt_throttle),
-}];
+pub(super) const FACTS: &[Fact] = &[
+    Fact {
+        name: "sched.rt_runtime_us",
+        kind: Kind::Integer,
+        files: &[RUNTIME],
+        about: "the sysctl as it stands, in microseconds of each period; -1 is no throttling up to 6.11",
+        read: Read::One(rt_runtime_us),
+    },
+    Fact {
+        name: "sched.rt_throttle",
+        kind: Kind::Micros,
+        files: &[
+            RUNTIME,
+            PERIOD,
+            "sys/kernel/debug/sched/fair_server/cpu*/runtime",
+            super::kernel::OSRELEASE,
+            "sys/fs/cgroup/cpu/cpu.rt_runtime_us",
+            "proc/config.gz",
+            "boot/config-*",
+        ],
+        about: "the time of each second that the kernel takes from a real-time thread which spins on a CPU: by sched_rt_runtime_us to 6.11, by fair_server from 6.12 on",
+        read: Read::PerCpu(rt_throttle),
+    },
+];
+
+fn rt_runtime_us(host: &Host<'_>) -> Observation {
+    let mut look = Look::at(host);
+    let reading = look.read(RUNTIME).parse(super::parse_integer);
+    look.answer(reading.map(Value::Integer))
+}
 
 fn rt_throttle(host: &Host<'_>, cpu: u32) -> Observation {
     let mut look = Look::at(host);
@@ -71,10 +86,7 @@ fn by_sysctl(look: &mut Look<'_, '_>) -> Reading<Micros> {
         }
         (Reading::Value(runtime), Reading::Value(period)) => {
             look.note(format!("sched_rt_runtime_us is {runtime} of {period}"));
-            match throttled(runtime, period) {
-                Some(taken) => Reading::Value(taken),
-                None => Reading::Malformed(format!("{runtime} of {period}")),
-            }
+            throttled(runtime, period).map_or_else(|| Reading::Malformed(runtime.to_string()), Reading::Value)
         }
         (Reading::Value(_), period) => period.map(|_| Micros(0)),
         (runtime, _) => runtime.map(|_| Micros(0)),
@@ -110,25 +122,27 @@ fn by_fair_server(look: &mut Look<'_, '_>, cpu: u32, by_sysctl: Reading<Micros>)
             look.gap(&path, &other);
         }
     }
-    if has_rt_groups(look) {
-        match by_sysctl {
-            Reading::Value(by_sysctl) => taken = Micros(taken.0.max(by_sysctl.0)),
-            other => look.gap(RUNTIME, &other),
+    match (has_rt_groups(look), by_sysctl) {
+        (Reading::Value(true), Reading::Value(by_sysctl)) => taken = Micros(taken.0.max(by_sysctl.0)),
+        (Reading::Value(true), other) => look.gap(RUNTIME, &other),
+        (Reading::Value(false) | Reading::NotExposed | Reading::Unset, _) => {
+            look.note("the sysctl throttles nothing from 6.12 on without real-time groups");
         }
-    } else {
-        look.note("the sysctl throttles nothing from 6.12 on without real-time groups");
+        // Whether the sysctl counts does not show: that matters only where it would take something.
+        (_, Reading::Value(Micros(0))) => {}
+        (unseen, _) => look.gap("whether CONFIG_RT_GROUP_SCHED is set", &unseen),
     }
     Reading::Value(taken)
 }
 
-fn has_rt_groups(look: &mut Look<'_, '_>) -> bool {
+fn has_rt_groups(look: &mut Look<'_, '_>) -> Reading<bool> {
     for path in RT_GROUP_FILES {
         if look.host.root.exists(path).value().is_some() {
             let _ = look.read(path);
-            return true;
+            return Reading::Value(true);
         }
     }
-    super::kernel::config(look, "CONFIG_RT_GROUP_SCHED").unwrap_or(false)
+    super::kernel::config(look, "CONFIG_RT_GROUP_SCHED")
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ pub(super) const FACTS: &[Fact] = &[
     Fact {
         name: "topology.housekeeping_online",
         kind: Kind::Integer,
-        files: &[ONLINE, POSSIBLE],
+        files: &[ONLINE, POSSIBLE, SIBLING_FILES[0], SIBLING_FILES[1], SIBLING_FILES[2], SIBLING_FILES[3]],
         about: "how many housekeeping CPUs are online",
         read: Read::One(housekeeping_online),
     },

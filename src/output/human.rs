@@ -177,7 +177,17 @@ impl Page {
         if let Some(elapsed) = self.style.elapsed {
             line = format!("{line}; {:.1} ms", elapsed.as_secs_f64() * 1000.0);
         }
-        writeln!(out, "{}: {line}", word.style(color))
+        // In the journal it is one line; on a page it is wrapped like the rest.
+        if matches!(self.style.detail, Detail::Summary | Detail::Quiet) {
+            return writeln!(out, "{}: {line}", word.style(color));
+        }
+        let mut lines = self.lines(&format!("{word}: {line}"), 0).into_iter();
+        let first = lines.next().unwrap_or_default();
+        writeln!(out, "{}{}", word.style(color), first.strip_prefix(word).unwrap_or_default())?;
+        for line in lines {
+            writeln!(out, "  {line}")?;
+        }
+        Ok(())
     }
 }
 

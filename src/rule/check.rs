@@ -44,7 +44,7 @@ impl Check<'_> {
         self.id(file.id.as_ref(), stem);
         let when = self.when(file.when.as_ref(), file.otherwise.as_ref());
         let level = file.level.and_then(|level| self.word_of(&level, "level", LEVELS)).unwrap_or(Level::Required);
-        if file.assert.is_empty() && file.any.is_empty() {
+        if !file.has_entries {
             let help = "add an [[assert]] entry: a rule that asserts nothing passes everywhere";
             self.problem(0..0, "the rule has no [[assert]] and no [[any]]", "asserts nothing", help);
         }
@@ -100,7 +100,7 @@ impl Check<'_> {
             return Some(*found);
         }
         let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        let message = format!("`{}` is no {key}", value.value);
+        let message = format!("`{}` is no value of `{key}`", value.value);
         self.problem(value.span.clone(), message, "no such word", format!("write one of {}", known.join(", ")));
         None
     }
@@ -183,9 +183,9 @@ impl Check<'_> {
         let otherwise = entry.otherwise.and_then(|text| self.template(&text, true));
         let that = entry.that.and_then(|that| self.operand(&that).map(|expr| Spanned { value: expr, span: that.span }));
         let mut verbs = entry.verbs.into_iter();
-        let (first, second) = (verbs.next(), verbs.next());
-        if let Some((name, value)) = second {
-            let message = format!("`{name}` is a second verb");
+        let first = verbs.next();
+        for (name, value) in verbs {
+            let message = format!("`{name}` is one verb too many");
             self.problem(value.span, message, "one verb an entry", "make it an entry of its own");
         }
         let Some((name, value)) = first else {
@@ -197,7 +197,13 @@ impl Check<'_> {
             );
             return None;
         };
-        let that = that?;
+        let Some(that) = that else {
+            // The right side is still looked at, for its own mistakes.
+            if let (true, Toml::String(text)) = (matches!(name, "within" | "avoids"), value.value) {
+                let _ = self.operand(&Spanned { value: text, span: value.span });
+            }
+            return None;
+        };
         let verb = self.verb(name, value, &that)?;
         let stated = absent.as_ref().map_or(Absent::Unknown, |(absent, _)| *absent);
         let assertion = Assertion { that: that.value, verb, absent: stated, holds, otherwise };
@@ -226,7 +232,7 @@ impl Check<'_> {
             _ => matches!(ty.kind, Kind::Integer | Kind::Bytes | Kind::Micros),
         };
         if !fits {
-            let message = format!("`{name}` does not fit `{}`, which is {ty}", that.value);
+            let message = format!("`{name}` does not fit `{}`, which is {}", that.value, ty.with_article());
             self.problem(
                 that.span.clone(),
                 message,
@@ -255,7 +261,7 @@ impl Check<'_> {
         if ty == (Type { kind: Kind::Cpus, per: None }) {
             return Some(right);
         }
-        let message = format!("`{right}` is {ty}, not a CPU set");
+        let message = format!("`{right}` is {}, not a CPU set", ty.with_article());
         self.problem(text.span, message, "has another type", "compare with a CPU set");
         None
     }
@@ -355,8 +361,13 @@ impl Check<'_> {
         if ty == (Type { kind, per: None }) {
             return Some(Amount::Operand(right));
         }
-        let wanted = Type { kind, per: None };
-        self.problem(span, format!("`{right}` is {ty}, not {wanted}"), "has another type", "compare like with like");
+        let wanted = Type { kind, per: None }.with_article();
+        self.problem(
+            span,
+            format!("`{right}` is {}, not {wanted}", ty.with_article()),
+            "has another type",
+            "compare like with like",
+        );
         None
     }
 }

@@ -17,6 +17,9 @@ pub enum SetOp {
     Minus,
 }
 
+/// The operators, the weakest first.
+const BY_STRENGTH: &[SetOp] = &[SetOp::Or, SetOp::And, SetOp::Minus];
+
 impl SetOp {
     fn symbol(self) -> char {
         match self {
@@ -131,6 +134,11 @@ impl Token {
         if fact::find(name).is_some() {
             return None;
         }
+        if name.bytes().all(|b| b.is_ascii_digit()) {
+            let message = format!("`{name}` is a CPU number, not a fact");
+            let help = "an operand names facts: CPUs are for plans to name".to_owned();
+            return Some(ExprError { at: self.at.clone(), message, label: "no fact", help });
+        }
         let help = match did_you_mean(name, fact::facts().map(|fact| fact.name)) {
             Some(close) => format!("did you mean `{close}`?"),
             None => "list the facts with `quietcore rules facts`".to_owned(),
@@ -204,25 +212,24 @@ impl Parser<'_> {
         }
     }
 
-    /// One or more terms joined by the same operator: `&` and `|` beside each other read differently to different people.
+    /// Terms joined by operators: `-` binds closest, then `&`, then `|`, each from the left, as in Rust and Python.
     fn sets(&mut self, depth: usize) -> Result<Expr, ExprError> {
-        let (mut left, mut left_at) = self.term_at(depth)?;
-        let mut first = None;
-        while let Some(&Lexeme::Op(op)) = self.tokens.get(self.next).map(|token| &token.lexeme) {
-            let at = self.take(&Lexeme::Op(op))?;
-            if first.is_some_and(|first| first != op) {
-                let message = "two operators without parentheses".to_owned();
-                let help = "write parentheses around what belongs together".to_owned();
-                return Err(ExprError { at, message, label: "which one first?", help });
-            }
-            first = Some(op);
+        self.joined(depth, BY_STRENGTH).map(|(expr, _)| expr)
+    }
+
+    /// What the operators from the weakest of these on join, and the bytes that it was read from.
+    fn joined(&mut self, depth: usize, ops: &[SetOp]) -> Result<(Expr, Range<usize>), ExprError> {
+        let Some((&op, stronger)) = ops.split_first() else { return self.term_at(depth) };
+        let (mut left, mut left_at) = self.joined(depth, stronger)?;
+        while self.tokens.get(self.next).is_some_and(|token| token.lexeme == Lexeme::Op(op)) {
+            self.next += 1;
             expect_set(&left, left_at.clone())?;
-            let (right, right_at) = self.term_at(depth)?;
+            let (right, right_at) = self.joined(depth, stronger)?;
             expect_set(&right, right_at.clone())?;
             left = Expr::Join(op, Box::new(left), Box::new(right));
             left_at.end = right_at.end;
         }
-        Ok(left)
+        Ok((left, left_at))
     }
 
     /// A term and the bytes that it was read from.
@@ -269,7 +276,7 @@ impl Parser<'_> {
                 Err(ExprError { at, message, label: "of which CPUs?", help })
             }
             (_, true) => {
-                let message = format!("`{name}` is {} and takes no [ ]", fact.ty());
+                let message = format!("`{name}` is {} and takes no [ ]", fact.ty().with_article());
                 Err(ExprError { at, message, label: "has no value per CPU", help: GRAMMAR.to_owned() })
             }
             (_, false) => Ok(Expr::Fact(fact)),
@@ -282,7 +289,7 @@ fn expect_set(expr: &Expr, at: Range<usize>) -> Result<(), ExprError> {
     if ty == (Type { kind: Kind::Cpus, per: None }) {
         return Ok(());
     }
-    let message = format!("`{expr}` is {ty}, not a CPU set");
+    let message = format!("`{expr}` is {}, not a CPU set", ty.with_article());
     let help = "& | - join CPU sets, and what stands in [ ] is one".to_owned();
     Err(ExprError { at, message, label: "has another type", help })
 }
@@ -313,6 +320,10 @@ mod tests {
             assert_eq!(shown(text), text);
         }
         assert_eq!(shown("((plan.hot))|plan.idle"), "plan.hot | plan.idle");
+        // Parentheses show what binds first.
+        assert_eq!(shown("plan.hot | plan.idle & cpu.online"), "plan.hot | (plan.idle & cpu.online)");
+        assert_eq!(shown("plan.hot & cpu.online - plan.idle"), "plan.hot & (cpu.online - plan.idle)");
+        assert_eq!(shown("plan.hot - plan.idle | cpu.online"), "(plan.hot - plan.idle) | cpu.online");
     }
 
     #[test]
@@ -327,14 +338,13 @@ mod tests {
         assert_eq!(shown("(plan.hot"), "9..9 the operand ends here");
         assert_eq!(shown("plan.hot)"), "8..9 `)` is out of place");
         assert_eq!(shown("plan.hot + 1"), "9..10 `+` is no part of an operand");
-        assert_eq!(shown("plan.hot | plan.idle & cpu.online"), "21..22 two operators without parentheses");
         assert_eq!(shown("cpu.governor"), "0..12 `cpu.governor` has a value per CPU");
-        assert_eq!(shown("plan.hot[cpu.online]"), "0..8 `plan.hot` is CPU set and takes no [ ]");
-        assert_eq!(shown("plan.hot | thp.enabled"), "11..22 `thp.enabled` is word, not a CPU set");
-        assert_eq!(shown("cpu.governor[thp.enabled]"), "13..24 `thp.enabled` is word, not a CPU set");
+        assert_eq!(shown("plan.hot[cpu.online]"), "0..8 `plan.hot` is a CPU set and takes no [ ]");
+        assert_eq!(shown("plan.hot | thp.enabled"), "11..22 `thp.enabled` is a word, not a CPU set");
+        assert_eq!(shown("cpu.governor[thp.enabled]"), "13..24 `thp.enabled` is a word, not a CPU set");
         assert_eq!(
             shown("irq.affinity & plan.hot"),
-            "0..12 `irq.affinity` is CPU set per interrupt line, not a CPU set"
+            "0..12 `irq.affinity` is a CPU set per interrupt line, not a CPU set"
         );
         assert!(shown(&format!("{}plan.hot{}", "(".repeat(99), ")".repeat(99))).ends_with("parentheses too deep"));
     }

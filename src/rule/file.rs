@@ -28,6 +28,8 @@ pub(super) struct RuleFile {
     pub(super) when: Option<Spanned<String>>,
     pub(super) otherwise: Option<Spanned<String>>,
     pub(super) fix: FixTable,
+    /// Is there an entry at all, even one that could not be read?
+    pub(super) has_entries: bool,
     pub(super) assert: Vec<Entry>,
     pub(super) any: Vec<Entry>,
 }
@@ -54,7 +56,9 @@ pub(super) struct Entry {
 pub(super) fn parse(text: &str, problems: &mut Vec<Problem>) -> Option<RuleFile> {
     let mut table = doc::parse(text, problems)?;
     table.require(&["schema", "title", "level", "why"], problems);
+    let has_entries = table.has("assert") || table.has("any");
     let file = RuleFile {
+        has_entries,
         schema: table.take_integer("schema", problems),
         id: table.take_string("id", problems),
         title: table.take_string("title", problems),

@@ -103,6 +103,10 @@ impl RuleSet {
     }
 }
 
+fn is_meant_for_a_rule(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
+}
+
 /// Loads every rule of a folder and of those below it.
 ///
 /// # Errors
@@ -115,9 +119,8 @@ pub fn load_folder(folder: &Path) -> Result<Vec<Rule>, LoadErrors> {
     let is_shown = |entry: &DirEntry| entry.depth() == 0 || !entry.file_name().to_string_lossy().starts_with('.');
     for entry in WalkDir::new(folder).follow_links(true).sort_by_file_name().into_iter().filter_entry(is_shown) {
         let path = match entry {
-            Ok(entry) if entry.file_type().is_file() && entry.path().extension().is_some_and(|e| e == "toml") => {
-                entry.into_path()
-            }
+            // Whatever was meant for a rule is one, or an error: a rule that is passed over would never be missed.
+            Ok(entry) if is_meant_for_a_rule(entry.path()) && entry.depth() > 0 => entry.into_path(),
             Ok(entry) if entry.depth() == 0 && !entry.file_type().is_dir() => {
                 errors.push(fail(folder, std::io::Error::other("not a folder")));
                 continue;
@@ -130,6 +133,10 @@ pub fn load_folder(folder: &Path) -> Result<Vec<Rule>, LoadErrors> {
                 continue;
             }
         };
+        if path.extension().is_some_and(|extension| extension != "toml") {
+            errors.push(fail(&path, std::io::Error::other("a rule file ends in .toml")));
+            continue;
+        }
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         let origin = path.display().to_string();
         match doc::load(&path, |name, text| check::parse(name, &stem, text, Some(&origin))) {
