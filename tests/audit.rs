@@ -1,6 +1,7 @@
 //! Hosts and what must be said of them: the fixtures, and for each rule the cases that real hosts set as traps.
 //!
 //! Ordinary tests assert verdicts, causes and what broke a rule; the words of reports are snapshots.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests: what cannot go on has failed")]
 
 mod common;
 
@@ -279,7 +280,7 @@ fn partition(tree: Tree, group: &str, kind: &str, effective: &str) -> Tree {
         .with(&format!("sys/fs/cgroup/{group}/cpuset.cpus.effective"), format!("{effective}\n"))
 }
 
-/// A cpuset of cgroup v1; the root of the hierarchy is ``.
+/// A cpuset of cgroup v1; the group of the hierarchy's root has no name.
 fn cpuset_v1(tree: Tree, group: &str, balance: &str, cpus: &str) -> Tree {
     let folder = format!("sys/fs/cgroup/cpuset{group}");
     tree.with(&format!("{folder}/cpuset.sched_load_balance"), format!("{balance}\n"))
