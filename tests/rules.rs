@@ -112,7 +112,7 @@ fn refusals_point_at_the_mistake() {
         ("plan_only", &["7:10"], &["plan"]),
         ("id_differs_from_stem", &["1:10"], &["isolated"]),
         ("unsupported_schema", &["1:10"], &["schema 1"]),
-        ("mixed_operators", &["8:41"], &["parentheses"]),
+        ("mixed_operators", &["8:40"], &["parentheses"]),
     ];
     for (stem, want, words) in cases {
         let path = format!("tests/bad-rules/{stem}.toml");
