@@ -813,6 +813,7 @@ fn cstate_boot_line() {
             ),
             ("a value that is refused", sleepy("intel_idle.max_cstate=one"), "fail cpus 2-5"),
             ("the last one counts", sleepy("intel_idle.max_cstate=1 intel_idle.max_cstate=9"), "fail cpus 2-5"),
+            ("0 under intel_idle itself is no cap", sleepy("intel_idle.max_cstate=0"), "fail cpus 2-5"),
             ("two is no cap", sleepy("intel_idle.max_cstate=2"), "fail cpus 2-5"),
             ("processor does nothing under intel_idle", sleepy("processor.max_cstate=1"), "fail cpus 2-5"),
             ("intel_idle=0 alone hands over to acpi_idle", acpi("intel_idle.max_cstate=0"), "fail cpus 2-5"),
