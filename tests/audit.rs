@@ -1142,7 +1142,6 @@ fn a_list_of_online_cpus_that_is_not_understood_costs_one_rule() {
 }
 
 #[test]
-#[ignore = "defect: a NIC whose numa_node is -1 counts as one on a node without CPUs"]
 fn a_nic_without_a_node_leaves_nothing_to_be_off() {
     let plan = "nic = \"eth0\"\n[hot]\na = 2\n";
     let tree = tuned().with("sys/class/net/eth0/device/numa_node", "-1\n").plan(plan);

@@ -1,6 +1,6 @@
 //! The layers of the sources, by the paths that they name: a module uses what lies below it and nothing above.
 //!
-//! `{cpuset, units, exit, problem, reading, doc} <- {root, plan, topology} <- fact <- rule, report <- audit <- command,
+//! `{cpuset, units, exit, problem, reading, doc} <- {root, plan, topology} <- fact <- rule, report <- audit, waiver <- command,
 //! cli, main`; `output` sees the report; a rule is loaded without a host; `root` alone opens the files of a host.
 #![expect(clippy::unwrap_used, reason = "helpers of tests: what cannot go on has failed")]
 
@@ -14,7 +14,7 @@ const LAYERS: &[&[&str]] = &[
     &["root", "plan", "topology"],
     &["fact"],
     &["rule", "report"],
-    &["audit", "output"],
+    &["audit", "waiver", "output"],
     &["command", "cli"],
     &["main"],
 ];

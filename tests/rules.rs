@@ -132,7 +132,6 @@ fn mistakes_on_both_sides_of_an_entry_come_at_once() {
 }
 
 #[test]
-#[ignore = "defect: the mark on what is no set takes in the operator behind it"]
 fn the_mark_on_what_is_no_set_ends_with_it() {
     let text = fs::read_to_string("tests/bad-rules/joined_family.toml").unwrap();
     let problems = rule::parse("x.toml", "joined_family", &text, None).unwrap_err().problems;
