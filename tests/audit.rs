@@ -891,13 +891,20 @@ fn cstate_requests() {
         [
             ("a request of 0", sleepy("ro").capture(&global(0)), "pass"),
             ("a request of 2 us", sleepy("ro").capture(&global(2)), "pass"),
-            ("a request of 100 us", sleepy("ro").capture(&global(100)), "fail cpus 2-5"),
+            ("a request of 200 us", sleepy("ro").capture(&global(200)), "fail cpus 2-5"),
+            ("a request that leaves only shallow states", sleepy("ro").capture(&global(100)), "pass"),
             ("nobody requests", sleepy("ro").capture(&global(2_000_000_000)), "fail cpus 2-5"),
             ("n/a tolerates no latency", own(sleepy("ro"), 2..=5, "n/a\n"), "pass"),
             ("0 is no constraint", own(sleepy("ro"), 2..=5, "0\n"), "fail cpus 2-5"),
             ("1 us each", own(sleepy("ro"), 2..=5, "1\n"), "pass"),
             ("1 us but for one", own(sleepy("ro"), 2..=4, "1\n"), "fail"),
-            ("100 us each", own(sleepy("ro"), 2..=5, "100\n"), "fail cpus 2-5"),
+            ("200 us each", own(sleepy("ro"), 2..=5, "200\n"), "fail cpus 2-5"),
+            ("200 us for one, and nothing for the others", own(sleepy("ro"), 2..=2, "200\n"), "fail cpus 2-5"),
+            (
+                "a request for some, disabled states for the others",
+                own(sleepy("ro"), 2..=4, "n/a\n").state(5, 2, "C6", 133, "1"),
+                "pass",
+            ),
             ("the stricter one counts", own(sleepy("ro"), 2..=5, "100\n").capture(&global(0)), "pass"),
             ("denied while states are deep", sleepy("ro").denied(&["dev/cpu_dma_latency"]), "unknown denied"),
             ("denied while they are not", tuned().boot("ro").denied(&["dev/cpu_dma_latency"]), "pass"),
@@ -1150,21 +1157,18 @@ fn a_nic_without_a_node_leaves_nothing_to_be_off() {
 }
 
 #[test]
-#[ignore = "defect: offending names every hot CPU, because none of them has a request"]
 fn cstate_names_the_cpus_that_sleep_deeply_and_no_others() {
     let tree = tuned().boot("ro").state(4, 2, "C6", 133, "0");
     judge("cstate", [("C6 on one hot CPU", tree, "fail cpus 4")]);
 }
 
 #[test]
-#[ignore = "defect: without `online`, cpuN/online alone does not show that a hot CPU is offline"]
 fn a_hot_cpu_that_its_own_file_shows_offline_is_not_online() {
     let tree = tuned().without(ONLINE).with(&format!("{CPU}/cpu4/online"), "0\n");
     judge("isolated", [("cpu4/online is 0", tree, "fail cpus 4")]);
 }
 
 #[test]
-#[ignore = "defect: a cgroup v1 cpuset without the flag counts as one that is not there"]
 fn a_cpuset_whose_flag_does_not_show_is_no_reason_to_pass() {
     let tree = cpuset_v1(cpuset_v1(mixed(), "", "0", "0-15"), "/all", "1", "0-15");
     let tree = tree.without("sys/fs/cgroup/cpuset/all/cpuset.sched_load_balance");

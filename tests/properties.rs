@@ -501,15 +501,7 @@ fn matches(pattern: &str, path: &str) -> bool {
     }
 }
 
-/// Defects that have a test of their own, ignored until they are mended.
-const KNOWN: &[(&str, &str)] = &[
-    ("plan_topology", common::POSSIBLE),
-    ("isolated", common::ONLINE),
-    ("isolated", "sys/fs/cgroup/cpuset/all/cpuset.sched_load_balance"),
-];
-
 #[test]
-#[ignore = "defect: topology.housekeeping_online reads possible and the siblings, and its row names neither"]
 fn the_row_of_housekeeping_online_names_what_it_reads() {
     let files = quietcore::fact::find("topology.housekeeping_online").unwrap().files;
     assert!(files.iter().any(|file| matches(file, common::POSSIBLE)), "{files:?}");
@@ -529,9 +521,6 @@ fn wrongs(before: &Report, after: &Report, path: &str, fate: Fate) -> Vec<String
         Fate::Removed => is_comm || is_size,
     };
     for rule in builtin().iter() {
-        if KNOWN.contains(&(rule.id.as_str(), path)) {
-            continue;
-        }
         let (was, is) = (finding(before, &rule.id), finding(after, &rule.id));
         let mut wrong = |what: &str| {
             let message = &is.evidence().message;
@@ -552,12 +541,7 @@ fn wrongs(before: &Report, after: &Report, path: &str, fate: Fate) -> Vec<String
         }
         // Which CPUs are online decides what every rule judges.
         let is_online = path.ends_with("/online");
-        let is_known = KNOWN.contains(&(rule.id.as_str(), path));
-        if !is_online
-            && !is_known
-            && gist(was) != gist(is)
-            && !patterns(rule).iter().any(|pattern| matches(pattern, path))
-        {
+        if !is_online && gist(was) != gist(is) && !patterns(rule).iter().any(|pattern| matches(pattern, path)) {
             wrong("depends on a file that none of its facts names");
         }
     }

@@ -112,7 +112,6 @@ fn refusals_point_at_the_mistake() {
         ("plan_only", &["7:10"], &["plan"]),
         ("id_differs_from_stem", &["1:10"], &["isolated"]),
         ("unsupported_schema", &["1:10"], &["schema 1"]),
-        ("mixed_operators", &["8:40"], &["parentheses"]),
     ];
     for (stem, want, words) in cases {
         let path = format!("tests/bad-rules/{stem}.toml");
@@ -124,7 +123,6 @@ fn refusals_point_at_the_mistake() {
 }
 
 #[test]
-#[ignore = "defect: a mistake in `that` hides those of the right side"]
 fn mistakes_on_both_sides_of_an_entry_come_at_once() {
     let text = fs::read_to_string("tests/bad-rules/unknown_facts_on_both_sides.toml").unwrap();
     let problems = rule::parse("x.toml", "unknown_facts_on_both_sides", &text, None).unwrap_err().to_string();

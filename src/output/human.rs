@@ -181,7 +181,7 @@ impl Page {
         if matches!(self.style.detail, Detail::Summary | Detail::Quiet) {
             return writeln!(out, "{}: {line}", word.style(color));
         }
-        let mut lines = self.lines(&format!("{word}: {line}"), 0).into_iter();
+        let mut lines = self.lines(&format!("{word}: {line}"), 2).into_iter();
         let first = lines.next().unwrap_or_default();
         writeln!(out, "{}{}", word.style(color), first.strip_prefix(word).unwrap_or_default())?;
         for line in lines {
