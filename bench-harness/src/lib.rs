@@ -1,1 +1,28 @@
-//! placeholder
+//! What tuning is worth, in numbers that can be trusted: the echo programs that quietcore gates, and the measurements
+//! around them.
+//!
+//! Two binaries share this library. `quietcore-echo` is the smallest honest model of a latency-critical process: a
+//! server that does what a tuned process does ([`echo::fast`]), its opposite ([`echo::naive`]), and a client
+//! ([`measure`]). `quietcore-bench` starts them under control, reads what the kernel says about them, and reports.
+//!
+//! All times are nanoseconds of `CLOCK_MONOTONIC`; a round trip is the full round trip, never half of it.
+#![deny(unsafe_code)]
+
+pub mod caveat;
+pub mod clock;
+pub mod cpus;
+pub mod echo;
+pub mod environment;
+pub mod experiment;
+pub mod frame;
+pub mod gate;
+pub mod invocation;
+pub mod measure;
+pub mod report;
+pub mod samples;
+pub mod server;
+pub mod summary;
+pub mod sys;
+pub mod text;
+pub mod wire;
+pub mod witness;

@@ -1,0 +1,188 @@
+//! Every measurement of the harness, one subcommand each.
+#![deny(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
+use quietcore_bench::caveat::Caveat;
+use quietcore_bench::cpus::{self, CpuList};
+use quietcore_bench::environment::{Environment, Observation, are_siblings};
+use quietcore_bench::experiment::{Interrupted, Lab, MEASUREMENTS, Measurement};
+use quietcore_bench::gate::{self, Refusal, Verdict};
+use quietcore_bench::report::Report;
+use quietcore_bench::sys::signal;
+use quietcore_bench::text::unless_reader_left;
+use quietcore_bench::witness;
+
+/// Exit code of a command line that was not understood.
+const USAGE: u8 = 2;
+/// Exit code of a measurement that did not take place for a reason of its own.
+const INTERNAL: u8 = 4;
+/// Exit code of a measurement that the user ended: that of a shell for SIGINT.
+const INTERRUPTED: u8 = 130;
+
+/// What every measurement takes.
+#[derive(Clone, Debug, Args)]
+struct Common {
+    /// Audit this host by PLAN first, and measure only when it passes
+    #[arg(long, value_name = "PLAN")]
+    plan: Option<PathBuf>,
+
+    /// Measure whatever the audit says; the result carries its verdict
+    #[arg(long)]
+    ungated: bool,
+
+    /// CPUs to use, one a role, the client's or main one first
+    /// [default: the plan's hot CPUs, else the last ones]
+    #[arg(short, long, value_name = "LIST")]
+    cpus: Option<CpuList>,
+
+    /// Few samples: a smoke test, and marked as one
+    #[arg(long)]
+    quick: bool,
+
+    /// How to print the result
+    #[arg(long, value_enum, default_value = "human")]
+    format: Format,
+
+    /// Also write the result and the raw samples into DIR
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    Human,
+    Json,
+}
+
+fn main() -> ExitCode {
+    let matches = match command().try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) => return answer(&error),
+    };
+    match run(&matches) {
+        Ok(code) => code,
+        Err(error) if error.is::<Interrupted>() => ExitCode::from(INTERRUPTED),
+        Err(error) => {
+            let (code, message) = match error.downcast::<clap::Error>() {
+                Ok(error) => return answer(&error),
+                Err(error) if error.is::<Refusal>() => (ExitCode::FAILURE, format!("{error}\n")),
+                Err(error) => (ExitCode::from(INTERNAL), format!("quietcore-bench: {error:#}\n")),
+            };
+            // Nobody is left to be told when this fails.
+            let _ = io::stderr().lock().write_all(message.as_bytes());
+            code
+        }
+    }
+}
+
+/// Prints what clap has to say: an error, or the help that was asked for.
+fn answer(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
+        _ => ExitCode::from(USAGE),
+    }
+}
+
+fn command() -> Command {
+    let command = Command::new("quietcore-bench")
+        .about("What tuning is worth: measurements that carry the host they came from")
+        .version(env!("CARGO_PKG_VERSION"))
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .max_term_width(79);
+    MEASUREMENTS.iter().fold(command, |command, row| {
+        let subcommand = Common::augment_args(Command::new(row.name).about(row.about));
+        command.subcommand((row.options)(subcommand))
+    })
+}
+
+fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
+    let (name, matches) = matches.subcommand().context("no measurement was named")?;
+    let row = MEASUREMENTS.iter().find(|row| row.name == name).context("no such measurement")?;
+    let common = Common::from_arg_matches(matches)?;
+    let stop = signal::stop_flag().context("cannot install signal handlers")?;
+    let audit = gate::admit(common.plan.as_deref(), common.ungated, gate::audit)?;
+
+    let experiment = (row.build)(matches)?;
+    let roles = experiment.roles();
+    let allowed = witness::allowed_cpus(std::process::id())?;
+    let chosen = match &common.cpus {
+        Some(asked) => asked_cpus(row, asked, roles)?,
+        None => cpus::choose(&audit.hot, &allowed, roles.len()),
+    };
+    // Fewer CPUs than roles: the last role is the measured one.
+    let played: BTreeMap<_, _> = roles.iter().rev().copied().zip(chosen.iter().rev().copied()).collect();
+    let observation = Observation::begin(played, audit);
+    let lab = Lab { cpus: chosen, quick: common.quick, stop, progress: &progress };
+    let findings = experiment.run(&lab);
+    progress("");
+    let mut findings = findings?;
+    let host = observation.end();
+    findings.caveats.splice(0..0, caveats(&common, &host, &lab, &allowed));
+    let report = Report::new(row.name, host, findings);
+
+    if let Some(folder) = &common.out {
+        report.save(folder)?;
+    }
+    let text = match common.format {
+        Format::Human => report.to_string(),
+        Format::Json => report.json()?,
+    };
+    let mut out = io::stdout().lock();
+    unless_reader_left(out.write_all(text.as_bytes()).and_then(|()| out.flush())).context("cannot write the result")?;
+    Ok(if report.holds() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// CPUs that the user named: they must be online, and enough.
+fn asked_cpus(row: &Measurement, asked: &CpuList, roles: &[&str]) -> Result<Vec<u32>, clap::Error> {
+    let refuse = |why: String| command().error(ErrorKind::ValueValidation, why);
+    if let Some(online) = cpus::online()
+        && let Some(absent) = asked.as_slice().iter().find(|cpu| !online.as_slice().contains(cpu))
+    {
+        return Err(refuse(format!("--cpus {asked}: CPU {absent} is not online ({online})")));
+    }
+    match asked.as_slice().get(..roles.len()) {
+        Some(chosen) => Ok(chosen.to_vec()),
+        None => Err(refuse(format!("--cpus {asked}: {} needs {}: {}", row.name, roles.len(), roles.join(", ")))),
+    }
+}
+
+/// What every measurement has to admit.
+fn caveats(common: &Common, host: &Environment, lab: &Lab<'_>, allowed: &CpuList) -> Vec<Caveat> {
+    let mut caveats = Vec::new();
+    if common.quick {
+        caveats.push(Caveat::Quick);
+    }
+    if host.audit.verdict != Verdict::Pass {
+        caveats.push(Caveat::Ungated(host.audit.clone()));
+    }
+    if lab.cpus.len() > 1 && lab.cpus.len() >= allowed.as_slice().len() {
+        caveats.push(Caveat::FewCpus(lab.cpus.len()));
+    }
+    if let [a, b, ..] = lab.cpus[..]
+        && are_siblings(a, b)
+    {
+        caveats.push(Caveat::Siblings(a, b));
+    }
+    if let Some(ms) = host.steal_ms.filter(|&ms| ms > 0) {
+        caveats.push(Caveat::Steal(ms));
+    }
+    caveats
+}
+
+/// Says on a terminal what comes next, over what was said before.
+fn progress(what: &str) {
+    let mut err = io::stderr().lock();
+    if err.is_terminal() {
+        let _ = write!(err, "\r{what}\x1b[K");
+        let _ = err.flush();
+    }
+}

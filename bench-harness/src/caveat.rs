@@ -1,0 +1,70 @@
+//! What a reader must know before quoting a number. Typed, so that each says the same thing everywhere, with its remedy.
+
+use serde::ser::{Serialize, SerializeStruct, Serializer};
+
+use crate::gate::{Audit, Verdict};
+
+/// A reservation about a result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Caveat {
+    /// `--quick`.
+    Quick,
+    /// The host failed its audit, or had none.
+    Ungated(Audit),
+    /// There is only one CPU.
+    OneCpu,
+    /// The measurement occupies every CPU that there is. Holds their number.
+    FewCpus(usize),
+    /// The two CPUs share one core.
+    Siblings(u32, u32),
+    /// The hypervisor took time away. Milliseconds, over the CPUs used.
+    Steal(u64),
+}
+
+impl Caveat {
+    /// The stable name.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Caveat::Quick => "quick",
+            Caveat::Ungated(_) => "ungated",
+            Caveat::OneCpu => "one-cpu",
+            Caveat::FewCpus(_) => "few-cpus",
+            Caveat::Siblings(..) => "siblings",
+            Caveat::Steal(_) => "steal",
+        }
+    }
+
+    /// What it means and what to do about it.
+    pub fn text(&self) -> String {
+        match self {
+            Caveat::Quick => "a smoke test: too few samples to quote; run without --quick".to_owned(),
+            Caveat::Ungated(audit) if audit.verdict == Verdict::Fail => {
+                format!("the host fails its audit ({}); fix it and measure again", audit.failed.join(", "))
+            }
+            Caveat::Ungated(audit) => format!("the host was not audited: {}", audit.report),
+            Caveat::OneCpu => {
+                "client and server would take turns on one CPU, and a race between them means nothing".to_owned()
+            }
+            Caveat::FewCpus(count) => {
+                format!("all {count} CPUs take part, so that whatever else runs disturbs them; leave one to the rest")
+            }
+            Caveat::Siblings(a, b) => {
+                format!("CPUs {a} and {b} are threads of one core and slow each other down; choose others with --cpus")
+            }
+            Caveat::Steal(ms) => {
+                format!(
+                    "the hypervisor took {ms} ms from these CPUs meanwhile; tails are its doing as much as the host's"
+                )
+            }
+        }
+    }
+}
+
+impl Serialize for Caveat {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut out = serializer.serialize_struct("Caveat", 2)?;
+        out.serialize_field("code", self.code())?;
+        out.serialize_field("text", &self.text())?;
+        out.end()
+    }
+}

@@ -1,0 +1,125 @@
+//! The gate before every measurement: no number without a verdict on the host it came from.
+//!
+//! [`audit`] is the only place that knows how a host is audited; [`admit`] is the policy around it.
+
+use std::path::Path;
+
+use anyhow::bail;
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::cpus::CpuList;
+
+/// What an audit comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// No required rule failed.
+    Pass,
+    /// At least one did.
+    Fail,
+    /// The host was not audited, or could not be judged.
+    Unknown,
+}
+
+/// An audit as a measurement carries it: `host.audit` of the JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Audit {
+    /// The verdict on the host.
+    pub verdict: Verdict,
+    /// The ids of the required rules that failed, in the order of the report.
+    pub failed: Vec<String>,
+    /// The report for a human, or the reason why there is none.
+    #[serde(skip)]
+    pub report: String,
+    /// The plan's hot CPUs, in the plan's order; measurements run there unless told otherwise.
+    #[serde(skip)]
+    pub hot: CpuList,
+}
+
+impl Audit {
+    fn none(why: String) -> Audit {
+        Audit { verdict: Verdict::Unknown, failed: Vec::new(), report: why, hot: CpuList::default() }
+    }
+}
+
+/// Why nothing is measured.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is nothing to audit by.
+    #[error("refused: no plan to audit this host by; give --plan PLAN, or --ungated to measure it anyway")]
+    NoPlan,
+    /// The audit gave no verdict. Holds the reason.
+    #[error("refused: {0}; --ungated measures anyway")]
+    NoVerdict(String),
+    /// The host failed. Holds the report.
+    #[error("{0}\nrefused: the host fails its audit; --ungated measures anyway")]
+    Failed(String),
+}
+
+/// Decides whether to measure. `audit` is asked once where there is a plan.
+///
+/// A verdict of `unknown` that comes from the audit itself is let pass, as everywhere in quietcore; an audit that did
+/// not take place is not.
+pub fn admit(
+    plan: Option<&Path>,
+    ungated: bool,
+    audit: impl FnOnce(&Path) -> anyhow::Result<Audit>,
+) -> Result<Audit, Refusal> {
+    match plan.map(audit) {
+        None if ungated => Ok(Audit::none("no plan was given".to_owned())),
+        None => Err(Refusal::NoPlan),
+        Some(Err(error)) if ungated => Ok(Audit::none(format!("{error:#}"))),
+        Some(Err(error)) => Err(Refusal::NoVerdict(format!("{error:#}"))),
+        Some(Ok(audit)) if audit.verdict == Verdict::Fail && !ungated => Err(Refusal::Failed(audit.report)),
+        Some(Ok(audit)) => Ok(audit),
+    }
+}
+
+/// Audits this host by `plan`.
+pub fn audit(plan: &Path) -> anyhow::Result<Audit> {
+    bail!("this build cannot audit a host by {}", plan.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn audited(verdict: Verdict) -> Audit {
+        let failed = if verdict == Verdict::Fail { vec!["isolated".to_owned()] } else { Vec::new() };
+        Audit { verdict, failed, report: "the report".to_owned(), hot: CpuList::default() }
+    }
+
+    fn admitted(verdict: Option<Verdict>, ungated: bool) -> Result<Verdict, Refusal> {
+        let plan = Path::new("plan.toml");
+        let answer = |_: &Path| verdict.map(audited).ok_or_else(|| anyhow::anyhow!("no such plan"));
+        admit(Some(plan), ungated, answer).map(|audit| audit.verdict)
+    }
+
+    #[test]
+    fn only_a_failed_or_a_missing_audit_refuses() {
+        assert_eq!(admitted(Some(Verdict::Pass), false), Ok(Verdict::Pass));
+        assert_eq!(admitted(Some(Verdict::Unknown), false), Ok(Verdict::Unknown));
+        assert_eq!(admitted(Some(Verdict::Fail), false), Err(Refusal::Failed("the report".to_owned())));
+        assert_eq!(admitted(None, false), Err(Refusal::NoVerdict("no such plan".to_owned())));
+    }
+
+    #[test]
+    fn ungated_measures_and_keeps_the_verdict() {
+        assert_eq!(admitted(Some(Verdict::Fail), true), Ok(Verdict::Fail));
+        assert_eq!(admitted(None, true), Ok(Verdict::Unknown));
+    }
+
+    #[test]
+    fn without_a_plan_nothing_is_asked() {
+        let never = |_: &Path| panic!("audited without a plan");
+        assert_eq!(admit(None, false, never), Err(Refusal::NoPlan));
+        assert_eq!(admit(None, true, never).unwrap().verdict, Verdict::Unknown);
+    }
+
+    #[test]
+    fn an_audit_as_the_result_carries_it() {
+        let json = serde_json::to_string(&audited(Verdict::Fail)).unwrap();
+        assert_eq!(json, r#"{"verdict":"fail","failed":["isolated"]}"#);
+    }
+}

@@ -1,0 +1,13 @@
+//! The only home of `unsafe` in this package.
+//!
+//! # Safety
+//! Three rules hold for everything below. Each block says which system interface it calls and why the call's conditions
+//! are met. Nothing unsafe is exported: what leaves this module cannot be misused from safe code. And what runs where
+//! little is permitted (in a signal handler, between `fork` and `exec`) does nothing there but atomic stores and
+//! async-signal-safe calls.
+//!
+//! Everything else that talks to the kernel goes through `rustix`, whose wrappers are safe.
+#![expect(unsafe_code, reason = "this module exists to hold it")]
+
+pub mod child;
+pub mod signal;

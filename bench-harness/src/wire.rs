@@ -1,0 +1,90 @@
+//! A connected socket as both ends use it, and the three calls that make one.
+
+use std::net::SocketAddrV4;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
+
+/// Bytes in and out, as `recv` and `send` give them: short counts, `EAGAIN`, `EINTR` and all.
+///
+/// A trait, so that a test can count the calls or play a peer. Its users are generic over it and pay nothing for that.
+pub trait Wire {
+    /// Reads what there is, at most `buffer.len()` bytes; 0 is the end of the stream.
+    fn recv(&mut self, buffer: &mut [u8]) -> Result<usize, Errno>;
+    /// Writes what fits.
+    fn send(&mut self, bytes: &[u8]) -> Result<usize, Errno>;
+}
+
+/// A connected TCP socket.
+#[derive(Debug)]
+pub struct Socket(OwnedFd);
+
+impl Wire for Socket {
+    #[inline]
+    fn recv(&mut self, buffer: &mut [u8]) -> Result<usize, Errno> {
+        net::recv(&self.0, buffer, RecvFlags::empty()).map(|(count, _)| count)
+    }
+
+    #[inline]
+    fn send(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
+        net::send(&self.0, bytes, SendFlags::NOSIGNAL)
+    }
+}
+
+impl Socket {
+    /// Takes the next connection of a non-blocking `listener`. `flags` go to `accept4`; close-on-exec is always on.
+    pub fn accept(listener: &OwnedFd, flags: SocketFlags) -> Result<Socket, Errno> {
+        net::accept_with(listener, flags | SocketFlags::CLOEXEC).map(Socket)
+    }
+
+    /// Sends small messages at once instead of collecting them (`TCP_NODELAY`).
+    pub fn set_nodelay(&self) -> Result<(), Errno> {
+        sockopt::set_tcp_nodelay(&self.0, true)
+    }
+
+    /// Lets a blocking `recv` or `send` give up each `patience`, with `EAGAIN`: a signal that arrives just before the
+    /// call sleeps interrupts nothing, and a stop flag would go unseen for as long as the peer is silent.
+    pub fn set_patience(&self, patience: Duration) -> Result<(), Errno> {
+        sockopt::set_socket_timeout(&self.0, sockopt::Timeout::Recv, Some(patience))?;
+        sockopt::set_socket_timeout(&self.0, sockopt::Timeout::Send, Some(patience))
+    }
+
+    /// Connects to `target`, with `TCP_NODELAY` on.
+    pub fn connect(target: SocketAddrV4) -> Result<Socket, Errno> {
+        let socket = net::socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        match net::connect(&socket, &target) {
+            Ok(()) => {}
+            // An interrupted connect goes on without us; a second call would only say so.
+            Err(Errno::INTR) => wait_connected(&socket)?,
+            Err(errno) => return Err(errno),
+        }
+        let socket = Socket(socket);
+        socket.set_nodelay()?;
+        Ok(socket)
+    }
+
+    /// Makes `recv` and `send` return `EAGAIN` where they would wait.
+    pub fn set_nonblocking(&self) -> Result<(), Errno> {
+        let flags = rustix::fs::fcntl_getfl(&self.0)?;
+        rustix::fs::fcntl_setfl(&self.0, flags | rustix::fs::OFlags::NONBLOCK)
+    }
+}
+
+fn wait_connected(socket: &OwnedFd) -> Result<(), Errno> {
+    loop {
+        match poll(&mut [PollFd::new(socket, PollFlags::OUT)], None) {
+            Ok(_) => return sockopt::socket_error(socket)?,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// Waits until `fd` is readable or `patience` is over; says whether it is readable.
+pub fn wait_readable(fd: impl AsFd, patience: Duration) -> Result<bool, Errno> {
+    let patience = patience.try_into().map_err(|_| Errno::INVAL)?;
+    poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&patience)).map(|ready| ready > 0)
+}
