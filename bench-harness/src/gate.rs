@@ -2,6 +2,7 @@
 //!
 //! [`audit`] is the only place that knows how a host is audited; [`admit`] is the policy around it.
 
+use std::fmt;
 use std::path::Path;
 
 use anyhow::bail;
@@ -20,6 +21,16 @@ pub enum Verdict {
     Fail,
     /// The host was not audited, or could not be judged.
     Unknown,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Verdict::Pass => "pass",
+            Verdict::Fail => "fail",
+            Verdict::Unknown => "unknown",
+        })
+    }
 }
 
 /// An audit as a measurement carries it: `host.audit` of the JSON.

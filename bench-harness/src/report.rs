@@ -76,7 +76,7 @@ impl fmt::Display for Report {
         let cpus: Vec<String> = cpus.iter().map(|(role, cpu)| format!("{role} {cpu}")).collect();
         writeln!(f, "  cpus        {}", cpus.join(", "))?;
         let failed = if audit.failed.is_empty() { String::new() } else { format!(": {}", audit.failed.join(", ")) };
-        writeln!(f, "  audit       {:?}{failed}\n", audit.verdict)?;
+        writeln!(f, "  audit       {}{failed}\n", audit.verdict)?;
         table(f, &self.findings.arms)?;
         for (name, value) in &self.findings.summary {
             writeln!(f, "{name:<12}{}", plain(value))?;
@@ -92,11 +92,13 @@ impl fmt::Display for Report {
             };
             writeln!(f, "{word}: {} ({})", claim.claim, claim.measured)?;
         }
+        writeln!(f)?;
         self.findings.caveats.iter().try_for_each(|caveat| writeln!(f, "{}: {}", caveat.code(), caveat.text()))
     }
 }
 
-/// The trials, a line each; times in nanoseconds. What an arm counted beside them stands under its own name.
+/// The trials, a line each; times in nanoseconds. Of a trial with percentiles these are shown, and its counters add up
+/// in the summary; an arm without any shows what it found instead.
 fn table(f: &mut fmt::Formatter<'_>, rows: &[Row]) -> fmt::Result {
     const LABELS: [&str; 7] = ["p50", "p90", "p99", "p99.9", "min", "max", "mean"];
     if rows.iter().any(|row| row.summary.is_some()) {
@@ -113,7 +115,7 @@ fn table(f: &mut fmt::Formatter<'_>, rows: &[Row]) -> fmt::Result {
             [s.p50, s.p90, s.p99, s.p99_9, s.min, s.max].iter().try_for_each(|ns| write!(f, "{ns:>10}"))?;
             write!(f, "{:>10.0}", s.mean)?;
         }
-        for (name, value) in &row.figures {
+        for (name, value) in row.figures.iter().filter(|_| row.summary.is_none()) {
             write!(f, "  {name} {}", plain(value))?;
         }
         writeln!(f)?;

@@ -99,8 +99,9 @@ fn command() -> Command {
         .arg_required_else_help(true)
         .max_term_width(79);
     MEASUREMENTS.iter().fold(command, |command, row| {
-        let subcommand = Common::augment_args(Command::new(row.name).about(row.about));
-        command.subcommand((row.options)(subcommand))
+        let subcommand = (row.options)(Common::augment_args(Command::new(row.name)));
+        // Last, since the options bring a description of their own.
+        command.subcommand(subcommand.about(row.about).long_about(None))
     })
 }
 

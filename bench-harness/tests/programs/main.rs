@@ -1,0 +1,9 @@
+//! The built programs, seen from outside.
+//!
+//! Nothing here depends on speed: deadlines are generous, and what is counted is counted by the kernel.
+#![cfg(test)]
+
+mod common;
+mod measure;
+mod race;
+mod servers;
