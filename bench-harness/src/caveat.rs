@@ -9,8 +9,12 @@ use crate::gate::{Audit, Verdict};
 pub enum Caveat {
     /// `--quick`.
     Quick,
-    /// The host failed its audit, or had none.
-    Ungated(Audit),
+    /// There was no audit. Holds the reason.
+    NotAudited(String),
+    /// The audit could not judge the host.
+    AuditUnknown,
+    /// The host failed its audit, and was measured anyway. Holds the failed rules.
+    AuditFailed(Vec<String>),
     /// There is only one CPU.
     OneCpu,
     /// The measurement occupies every CPU that there is. Holds their number.
@@ -22,11 +26,23 @@ pub enum Caveat {
 }
 
 impl Caveat {
+    /// What an audit's outcome asks to be said.
+    pub fn of_audit(audit: &Audit) -> Option<Caveat> {
+        match (&audit.missing, audit.verdict) {
+            (Some(why), _) => Some(Caveat::NotAudited(why.clone())),
+            (None, Verdict::Pass) => None,
+            (None, Verdict::Unknown) => Some(Caveat::AuditUnknown),
+            (None, Verdict::Fail) => Some(Caveat::AuditFailed(audit.failed.clone())),
+        }
+    }
+
     /// The stable name.
     pub fn code(&self) -> &'static str {
         match self {
             Caveat::Quick => "quick",
-            Caveat::Ungated(_) => "ungated",
+            Caveat::NotAudited(_) => "not-audited",
+            Caveat::AuditUnknown => "audit-unknown",
+            Caveat::AuditFailed(_) => "audit-failed",
             Caveat::OneCpu => "one-cpu",
             Caveat::FewCpus(_) => "few-cpus",
             Caveat::Siblings(..) => "siblings",
@@ -38,10 +54,11 @@ impl Caveat {
     pub fn text(&self) -> String {
         match self {
             Caveat::Quick => "a smoke test: too few samples to quote; run without --quick".to_owned(),
-            Caveat::Ungated(audit) if audit.verdict == Verdict::Fail => {
-                format!("the host fails its audit ({}); fix it and measure again", audit.failed.join(", "))
+            Caveat::NotAudited(why) => format!("nobody audited this host: {why}; give a plan with --plan"),
+            Caveat::AuditUnknown => "the audit could not judge every required rule on this host".to_owned(),
+            Caveat::AuditFailed(failed) => {
+                format!("the host fails its audit ({}); mend it and measure again", failed.join(", "))
             }
-            Caveat::Ungated(audit) => format!("the host was not audited: {}", audit.report),
             Caveat::OneCpu => {
                 "client and server would take turns on one CPU, and a race between them means nothing".to_owned()
             }

@@ -40,17 +40,26 @@ pub struct Audit {
     pub verdict: Verdict,
     /// The ids of the required rules that failed, in the order of the report.
     pub failed: Vec<String>,
-    /// The report for a human, or the reason why there is none.
+    /// The report for a human; empty when there was no audit.
     #[serde(skip)]
     pub report: String,
     /// The plan's hot CPUs, in the plan's order; measurements run there unless told otherwise.
     #[serde(skip)]
     pub hot: CpuList,
+    /// Why there was no audit, where there was none.
+    #[serde(skip)]
+    pub missing: Option<String>,
 }
 
 impl Audit {
-    fn none(why: String) -> Audit {
-        Audit { verdict: Verdict::Unknown, failed: Vec::new(), report: why, hot: CpuList::default() }
+    fn missing(why: String) -> Audit {
+        Audit {
+            verdict: Verdict::Unknown,
+            failed: Vec::new(),
+            report: String::new(),
+            hot: CpuList::default(),
+            missing: Some(why),
+        }
     }
 }
 
@@ -78,11 +87,13 @@ pub fn admit(
     audit: impl FnOnce(&Path) -> anyhow::Result<Audit>,
 ) -> Result<Audit, Refusal> {
     match plan.map(audit) {
-        None if ungated => Ok(Audit::none("no plan was given".to_owned())),
+        None if ungated => Ok(Audit::missing("no plan was given".to_owned())),
         None => Err(Refusal::NoPlan),
-        Some(Err(error)) if ungated => Ok(Audit::none(format!("{error:#}"))),
+        Some(Err(error)) if ungated => Ok(Audit::missing(format!("{error:#}"))),
         Some(Err(error)) => Err(Refusal::NoVerdict(format!("{error:#}"))),
-        Some(Ok(audit)) if audit.verdict == Verdict::Fail && !ungated => Err(Refusal::Failed(audit.report)),
+        Some(Ok(audit)) if audit.verdict == Verdict::Fail && !ungated => {
+            Err(Refusal::Failed(audit.report.trim_end().to_owned()))
+        }
         Some(Ok(audit)) => Ok(audit),
     }
 }
@@ -98,7 +109,7 @@ mod tests {
 
     fn audited(verdict: Verdict) -> Audit {
         let failed = if verdict == Verdict::Fail { vec!["isolated".to_owned()] } else { Vec::new() };
-        Audit { verdict, failed, report: "the report".to_owned(), hot: CpuList::default() }
+        Audit { verdict, failed, report: "the report\n".to_owned(), hot: CpuList::default(), missing: None }
     }
 
     fn admitted(verdict: Option<Verdict>, ungated: bool) -> Result<Verdict, Refusal> {

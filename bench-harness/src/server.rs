@@ -5,12 +5,12 @@ use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail, ensure};
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::experiment::Interrupted;
 use crate::sys::child;
@@ -19,8 +19,9 @@ use crate::wire::wait_readable;
 /// How long a server may take to say that it listens. Generous: a loaded host is no error.
 const START_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a server may take to stop; the contract says a second.
+/// How long a server may take to stop; the contract says a second. How often it is looked at meanwhile.
 const STOP_PATIENCE: Duration = Duration::from_secs(1);
+const STOP_TICK: Duration = Duration::from_millis(5);
 
 /// How often the stop flag is looked at while nothing happens.
 const TICK: Duration = Duration::from_millis(100);
@@ -159,20 +160,16 @@ impl Server {
         }
     }
 
+    /// `None` is a server that is still there.
     fn request_stop(&mut self) -> anyhow::Result<Option<ExitStatus>> {
-        let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw).context("a server without a process id")?;
-        let handle = pidfd_open(pid, PidfdFlags::empty()).context("cannot watch a server")?;
-        pidfd_send_signal(&handle, Signal::TERM).context("cannot stop a server")?;
+        kill_process(Pid::from_child(&self.child), Signal::TERM).context("cannot stop a server")?;
         let deadline = Instant::now() + STOP_PATIENCE;
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let left = left.try_into().map_err(|_| Errno::INVAL)?;
-            match poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&left)) {
-                Ok(0) => return Ok(None),
-                Ok(_) => return Ok(Some(self.child.wait()?)),
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno).context("cannot watch a server"),
+            let status = self.child.try_wait().context("cannot watch a server")?;
+            if status.is_some() || Instant::now() > deadline {
+                return Ok(status);
             }
+            thread::sleep(STOP_TICK);
         }
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 
 use anyhow::Context;
 use clap::error::ErrorKind;
@@ -13,7 +14,7 @@ use quietcore_bench::caveat::Caveat;
 use quietcore_bench::cpus::{self, CpuList};
 use quietcore_bench::environment::{Environment, Observation, are_siblings};
 use quietcore_bench::experiment::{Interrupted, Lab, MEASUREMENTS, Measurement};
-use quietcore_bench::gate::{self, Refusal, Verdict};
+use quietcore_bench::gate::{self, Refusal};
 use quietcore_bench::report::Report;
 use quietcore_bench::sys::signal;
 use quietcore_bench::text::unless_reader_left;
@@ -116,7 +117,7 @@ fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     let roles = experiment.roles();
     let allowed = witness::allowed_cpus(std::process::id())?;
     let chosen = match &common.cpus {
-        Some(asked) => asked_cpus(row, asked, roles)?,
+        Some(asked) => asked_cpus(row, asked, roles, &allowed)?,
         None => cpus::choose(&audit.hot, &allowed, roles.len()),
     };
     // Fewer CPUs than roles: the last role is the measured one.
@@ -125,7 +126,9 @@ fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     let lab = Lab { cpus: chosen, quick: common.quick, stop, progress: &progress };
     let findings = experiment.run(&lab);
     progress("");
-    let mut findings = findings?;
+    // A terminal sends its Ctrl-C to the children too, and what ends first need not be this program.
+    let mut findings =
+        findings.map_err(|error| if stop.load(Ordering::Relaxed) { Interrupted.into() } else { error })?;
     let host = observation.end();
     findings.caveats.splice(0..0, caveats(&common, &host, &lab, &allowed));
     let report = Report::new(row.name, host, findings);
@@ -142,8 +145,8 @@ fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     Ok(if report.holds() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// CPUs that the user named: they must be online, and enough.
-fn asked_cpus(row: &Measurement, asked: &CpuList, roles: &[&str]) -> Result<Vec<u32>, clap::Error> {
+/// CPUs that the user named: they must be online, and enough where the host has enough.
+fn asked_cpus(row: &Measurement, asked: &CpuList, roles: &[&str], allowed: &CpuList) -> Result<Vec<u32>, clap::Error> {
     let refuse = |why: String| command().error(ErrorKind::ValueValidation, why);
     if let Some(online) = cpus::online()
         && let Some(absent) = asked.as_slice().iter().find(|cpu| !online.as_slice().contains(cpu))
@@ -152,6 +155,7 @@ fn asked_cpus(row: &Measurement, asked: &CpuList, roles: &[&str]) -> Result<Vec<
     }
     match asked.as_slice().get(..roles.len()) {
         Some(chosen) => Ok(chosen.to_vec()),
+        None if !asked.as_slice().is_empty() && allowed.as_slice().len() < roles.len() => Ok(asked.as_slice().to_vec()),
         None => Err(refuse(format!("--cpus {asked}: {} needs {}: {}", row.name, roles.len(), roles.join(", ")))),
     }
 }
@@ -162,9 +166,7 @@ fn caveats(common: &Common, host: &Environment, lab: &Lab<'_>, allowed: &CpuList
     if common.quick {
         caveats.push(Caveat::Quick);
     }
-    if host.audit.verdict != Verdict::Pass {
-        caveats.push(Caveat::Ungated(host.audit.clone()));
-    }
+    caveats.extend(Caveat::of_audit(&host.audit));
     if lab.cpus.len() > 1 && lab.cpus.len() >= allowed.as_slice().len() {
         caveats.push(Caveat::FewCpus(lab.cpus.len()));
     }

@@ -60,7 +60,7 @@ fn a_race_in_json() {
     assert!(required.iter().all(|claim| claim["holds"] == true), "{required:?}");
     let caveats: Vec<_> =
         report["caveats"].as_array().unwrap().iter().map(|caveat| caveat["code"].as_str().unwrap()).collect();
-    assert!(caveats.contains(&"ungated"), "{caveats:?}");
+    assert!(caveats.contains(&"not-audited"), "{caveats:?}");
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_race_for_a_human() {
     }
     let (code, out, _) = run(bench().args(SMALL).args(["--client", "spin"]));
     assert_eq!(code, Some(0), "{out}");
-    for text in ["kernel", "naive-2", "fastpath-2", "ratio", "holds: naive keeps every CPU", "ungated: "] {
+    for text in ["kernel", "naive-2", "fastpath-2", "ratio", "holds: naive keeps every CPU", "not-audited: "] {
         assert!(out.contains(text), "{text} is missing in\n{out}");
     }
 }
