@@ -1,11 +1,15 @@
 //! `quietcore-bench echo` as built: what it reports, what it refuses, and that it leaves nothing behind.
 
 use std::fs;
+use std::path::Path;
 use std::process::{Child, Stdio};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::{self, PATIENCE, bench, last_cpu, run, signal, wait};
+use quietcore_bench::experiment::Interrupted;
+use quietcore_bench::server::{Kind, Server};
 use quietcore_bench::witness;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -231,4 +235,38 @@ fn a_server_that_dies_is_an_error_and_no_number() {
     assert_eq!(wait(&mut bench.0).code(), Some(4));
     let err = common::line(bench.0.stderr.as_mut().unwrap());
     assert!(err.contains("trial fastpath-1") && err.contains("connection closed at iteration"), "{err}");
+}
+
+/// Starts a program that only pretends to be a server.
+fn pretend(script: &str) -> anyhow::Result<Server> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/fake").join(script);
+    Server::start(&script, Kind::Naive, None, &AtomicBool::new(false))
+}
+
+#[test]
+fn a_taken_port_is_tried_again_but_not_for_ever() {
+    let error = pretend("port-taken.sh").unwrap_err().to_string();
+    assert!(error.starts_with("no port for a server after 5 attempts: fake: error: bind 0.0.0.0:"), "{error}");
+}
+
+#[test]
+fn another_refusal_is_passed_on() {
+    let error = pretend("refused.sh").unwrap_err().to_string();
+    assert_eq!(error, "a server did not start: fake: error: socket: Permission denied");
+}
+
+#[test]
+fn a_server_that_does_not_stop_is_killed() {
+    let server = pretend("deaf.sh").unwrap();
+    let pid = server.pid();
+    let error = server.stop().unwrap_err().to_string();
+    assert_eq!(error, "a server that was asked to stop did not within 1 s");
+    assert!(!is_alive(pid));
+}
+
+#[test]
+fn an_interrupted_start_says_so() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/fake/deaf.sh");
+    let error = Server::start(&script, Kind::Naive, None, &AtomicBool::new(true)).unwrap_err();
+    assert!(error.is::<Interrupted>());
 }
