@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::exit;
 use crate::output::Format;
+use crate::preflight::Options;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -100,6 +101,20 @@ pub struct AuditArgs {
     /// Exit with 3 when nothing failed but a required rule could not be judged
     #[arg(long)]
     pub strict: bool,
+}
+
+impl AuditArgs {
+    /// As the library takes them.
+    pub fn options(&self) -> Options {
+        Options {
+            root: self.root.clone(),
+            rules: self.rules.clone(),
+            only: self.only.clone(),
+            skip: self.skip.clone(),
+            waivers: self.waivers.clone(),
+            strict: self.strict,
+        }
+    }
 }
 
 /// `quietcore check`.

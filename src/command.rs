@@ -8,11 +8,11 @@ use anstream::{AutoStream, ColorChoice};
 
 use crate::cli::{Cli, Color, Command};
 use crate::doc::LoadError;
+use crate::preflight::PreflightError;
 use crate::root::Root;
 use crate::rule::{LoadErrors, RuleSet};
 
 mod bench;
-mod case;
 mod check;
 mod gate;
 mod generate;
@@ -28,6 +28,12 @@ pub enum Failure {
     Output(io::Error),
     /// The command behind a gate could not be started, with the exit code that shells give for it.
     NotStarted(u8, String),
+}
+
+impl From<PreflightError> for Failure {
+    fn from(error: PreflightError) -> Self {
+        Self::Usage(error.to_string())
+    }
 }
 
 impl From<io::Error> for Failure {
@@ -124,16 +130,8 @@ fn open_root(dir: &Path) -> Result<Root, Failure> {
     Root::open(dir).map_err(|error| Failure::Usage(format!("error: {error}")))
 }
 
-/// The built-in rules and those of the folders.
 fn load_rules(folders: &[PathBuf]) -> Result<RuleSet, Failure> {
-    let load = || -> Result<RuleSet, LoadErrors> {
-        let mut rules = RuleSet::builtin()?;
-        for folder in folders {
-            rules.add_folder(folder)?;
-        }
-        Ok(rules)
-    };
-    load().map_err(|errors| Failure::Usage(errors.render(false)))
+    RuleSet::with_folders(folders).map_err(|errors| Failure::Usage(errors.to_string()))
 }
 
 fn load_failure(error: LoadError) -> Failure {

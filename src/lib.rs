@@ -10,6 +10,7 @@ pub mod exit;
 pub mod fact;
 pub mod output;
 pub mod plan;
+pub mod preflight;
 pub mod problem;
 pub mod reading;
 pub mod report;

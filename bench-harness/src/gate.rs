@@ -5,7 +5,11 @@
 use std::fmt;
 use std::path::Path;
 
-use anyhow::bail;
+use anstream::StripStream;
+use quietcore::output::{self, Detail, Format, Style};
+use quietcore::preflight::{Options, Preflight};
+use quietcore::report::{self, Finding, Report};
+use quietcore::rule::Level;
 use serde::Serialize;
 use thiserror::Error;
 
@@ -98,9 +102,27 @@ pub fn admit(
     }
 }
 
-/// Audits this host by `plan`.
+/// Audits this host by `plan` and the built-in rules.
 pub fn audit(plan: &Path) -> anyhow::Result<Audit> {
-    bail!("this build cannot audit a host by {}", plan.display())
+    let preflight = Preflight::load(&Options::default(), Some(plan))?;
+    let report = preflight.judge();
+    let is_failed = |finding: &&Finding| finding.level == Level::Required && finding.verdict() == report::Verdict::Fail;
+    let failed = report.findings.iter().filter(is_failed).map(|finding| finding.rule.clone()).collect();
+    let verdict = match report.verdict() {
+        report::Verdict::Fail => Verdict::Fail,
+        report::Verdict::Unknown => Verdict::Unknown,
+        _ => Verdict::Pass,
+    };
+    let hot = preflight.plan.hot.iter().flat_map(|role| role.cpus.iter()).collect();
+    Ok(Audit { verdict, failed, report: rendered(&report)?, hot, missing: None })
+}
+
+/// What did not pass and the summary, as `quietcore gate` prints them.
+fn rendered(report: &Report) -> anyhow::Result<String> {
+    let mut text = Vec::new();
+    let style = Style { detail: Detail::Quiet, width: 80, elapsed: None };
+    output::write(report, Format::Human, style, &mut StripStream::new(&mut text))?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 #[cfg(test)]

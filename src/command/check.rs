@@ -3,20 +3,21 @@
 use std::io::Write;
 use std::time::Instant;
 
-use super::case::Case;
 use super::{Failure, Streams};
 use crate::cli::CheckArgs;
 use crate::output::{self, Detail, Format, Style};
+use crate::preflight::Preflight;
 
 /// The width of a report, wherever it goes.
 pub(super) const WIDTH: usize = 80;
 
 pub(super) fn run(args: &CheckArgs, streams: &mut Streams) -> Result<u8, Failure> {
     let began = Instant::now();
-    let case = Case::load(&args.audit, args.plan.as_deref())?;
-    let report = case.judge();
+    let preflight = Preflight::load(&args.audit.options(), args.plan.as_deref())?;
+    let report = preflight.judge();
     if args.plan.is_none() && args.format == Format::Human {
-        let of_root = if case.root.is_live() { String::new() } else { format!(" --root {}", case.root.name()) };
+        let of_root =
+            if preflight.root.is_live() { String::new() } else { format!(" --root {}", preflight.root.name()) };
         writeln!(streams.out, "no plan given: judging this host for one made for it; to keep it:")?;
         writeln!(streams.out, "  quietcore plan suggest{of_root} > plan.toml")?;
         writeln!(streams.out)?;

@@ -11,20 +11,21 @@ use std::time::Instant;
 
 use rustix::thread::{CpuSet as Affinity, sched_setaffinity};
 
-use super::case::Case;
 use super::check::WIDTH;
 use super::{Failure, Streams};
 use crate::cli::GateArgs;
 use crate::cpuset::CpuSet;
 use crate::exit;
 use crate::output::{self, Detail, Format, Style};
+use crate::plan::Plan;
+use crate::preflight::Preflight;
 
 /// Refuses with the audit's exit code, the report on stderr; otherwise does not return but for an error.
 pub(super) fn run(args: &GateArgs, streams: &mut Streams) -> Result<u8, Failure> {
     let began = Instant::now();
-    let case = Case::load(&args.audit, Some(&args.plan))?;
-    let cpus = args.role.as_ref().map(|role| role_cpus(&case, role)).transpose()?;
-    let report = case.judge();
+    let preflight = Preflight::load(&args.audit.options(), Some(&args.plan))?;
+    let cpus = args.role.as_ref().map(|role| role_cpus(&preflight.plan, role)).transpose()?;
+    let report = preflight.judge();
     // On a pass the summary alone; on a refusal also what did not pass, for the journal.
     let detail = if report.exit_code() == exit::PASSED { Detail::Summary } else { Detail::Quiet };
     let style = Style { detail, width: WIDTH, elapsed: Some(began.elapsed()) };
@@ -39,9 +40,9 @@ pub(super) fn run(args: &GateArgs, streams: &mut Streams) -> Result<u8, Failure>
     Err(become_command(args))
 }
 
-fn role_cpus(case: &Case, role: &str) -> Result<CpuSet, Failure> {
-    case.plan.role(role).map(|role| role.cpus.clone()).ok_or_else(|| {
-        let roles: Vec<&str> = case.plan.hot.iter().chain(&case.plan.cold).map(|role| role.name.as_str()).collect();
+fn role_cpus(plan: &Plan, role: &str) -> Result<CpuSet, Failure> {
+    plan.role(role).map(|role| role.cpus.clone()).ok_or_else(|| {
+        let roles: Vec<&str> = plan.hot.iter().chain(&plan.cold).map(|role| role.name.as_str()).collect();
         Failure::Usage(format!("error: --role: the plan has no role `{role}`; it has {}", roles.join(", ")))
     })
 }

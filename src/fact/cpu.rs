@@ -123,13 +123,11 @@ fn own_files(look: &mut Look<'_, '_>, cpus: &CpuSet) -> Reading<CpuSet> {
 pub(super) fn offline_among(host: &Host<'_>, cpus: &CpuSet) -> Reading<CpuSet> {
     let by_own_file = own_files(&mut Look::at(host), cpus);
     let online = host.cpus(ONLINE);
-    match (&online, &by_own_file) {
-        (Reading::NotExposed, Reading::NotExposed) => Reading::NotExposed,
-        _ => {
-            let unlisted = online.value().map_or_else(CpuSet::new, |online| cpus - online);
-            Reading::Value(by_own_file.value().map_or_else(|| unlisted.clone(), |own| &unlisted | own))
-        }
+    if online == Reading::NotExposed && by_own_file == Reading::NotExposed {
+        return Reading::NotExposed;
     }
+    let unlisted = online.value().map_or_else(CpuSet::new, |online| cpus - online);
+    Reading::Value(by_own_file.value().map_or_else(|| unlisted.clone(), |own| &unlisted | own))
 }
 
 fn offline(host: &Host<'_>) -> Observation {

@@ -66,21 +66,16 @@ fn max_cstate(host: &Host<'_>) -> Observation {
             },
             Some(_) => None,
         };
-        match cap {
-            Some((note, n)) => {
-                look.note(format!("{note} (boot line)"));
-                Reading::Value(n)
-            }
-            None => {
-                let given: Vec<String> =
-                    [intel, acpi].into_iter().flatten().map(|(param, _)| param.to_string()).collect();
-                if !given.is_empty() {
-                    let driver = driver.value().map_or("not shown", String::as_str);
-                    look.note_failure(format!("{} caps nothing here: the idle driver is {driver}", given.join(" ")));
-                }
-                cmdline::not_found(line, &mut look)
-            }
+        if let Some((note, n)) = cap {
+            look.note(format!("{note} (boot line)"));
+            return Reading::Value(n);
         }
+        let given: Vec<String> = [intel, acpi].into_iter().flatten().map(|(param, _)| param.to_string()).collect();
+        if !given.is_empty() {
+            let driver = driver.value().map_or("not shown", String::as_str);
+            look.note_failure(format!("{} caps nothing here: the idle driver is {driver}", given.join(" ")));
+        }
+        cmdline::not_found(line, &mut look)
     });
     look.answer(reading.map(Value::Integer))
 }

@@ -1,7 +1,7 @@
 //! The rules of an audit: those that are built in, and those of `--rules DIR`, which add to them or shadow one by id.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use walkdir::{DirEntry, WalkDir};
 
@@ -53,6 +53,18 @@ impl RuleSet {
             }
         }
         if errors.is_empty() { Ok(Self { rules }) } else { Err(LoadErrors(errors)) }
+    }
+
+    /// The rules that are built in and those of some folders, in the order of [`RuleSet::add_folder`].
+    ///
+    /// # Errors
+    /// See [`RuleSet::add_folder`].
+    pub fn with_folders(folders: &[PathBuf]) -> Result<Self, LoadErrors> {
+        let mut rules = Self::builtin()?;
+        for folder in folders {
+            rules.add_folder(folder)?;
+        }
+        Ok(rules)
     }
 
     /// Adds the rules of a folder, in the order of their ids after those that are there; one with the id of another takes

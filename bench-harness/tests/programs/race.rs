@@ -1,7 +1,7 @@
 //! `quietcore-bench echo` as built: what it reports, what it refuses, and that it leaves nothing behind.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -128,6 +128,48 @@ fn no_audit_no_number() {
     let (code, out, err) = run(bench().arg("echo"));
     assert_eq!((code, out.as_str()), (Some(1), ""));
     assert_eq!(err, "refused: no plan to audit this host by; give --plan PLAN, or --ungated to measure it anyway\n");
+}
+
+/// A plan that no host passes: its hot CPU is beyond any.
+fn failing_plan(folder: &Path) -> PathBuf {
+    let plan = folder.join("plan.toml");
+    fs::write(&plan, "[hot]\nfeed = 65000\n").unwrap();
+    plan
+}
+
+#[test]
+fn a_host_that_fails_its_audit_is_not_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = failing_plan(folder.path());
+    let (code, out, err) = run(bench().args(["echo", "--quick", "--plan"]).arg(&plan));
+    assert_eq!((code, out.as_str()), (Some(1), ""));
+    assert!(err.contains("isolated") && err.contains("65000"), "{err}");
+    assert!(err.ends_with("refused: the host fails its audit; --ungated measures anyway\n"), "{err}");
+    assert!(!err.contains('\u{1b}'), "{err}");
+}
+
+#[test]
+fn a_plan_that_is_wrong_is_no_audit() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = folder.path().join("plan.toml");
+    fs::write(&plan, "[hott]\nfeed = 1\n").unwrap();
+    let (code, out, err) = run(bench().args(["echo", "--quick", "--plan"]).arg(&plan));
+    assert_eq!((code, out.as_str()), (Some(1), ""));
+    assert!(err.contains("plan.toml:1:2") && err.contains("did you mean `hot`"), "{err}");
+}
+
+#[test]
+fn ungated_measures_and_the_result_says_so() {
+    if !may_race() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let plan = failing_plan(folder.path());
+    let (code, out, err) = run(bench().args(SMALL).args(["--format", "json", "--plan"]).arg(&plan));
+    assert_eq!(code, Some(0), "{err}");
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["host"]["audit"]["verdict"], "fail");
+    assert!(report["host"]["audit"]["failed"].as_array().unwrap().contains(&"isolated".into()), "{report}");
 }
 
 #[test]

@@ -1,0 +1,159 @@
+//! The audit before something starts: everything loaded and checked before the host is looked at, then one report.
+//!
+//! This is the gate as a library call: `quietcore check` and `gate` make it, and so does the bench harness before it
+//! measures.
+//!
+//! ```no_run
+//! use quietcore::preflight::{Options, Preflight};
+//!
+//! let preflight = Preflight::load(&Options::default(), Some("plan.toml".as_ref()))?;
+//! let report = preflight.judge();
+//! assert_eq!(report.exit_code(), quietcore::exit::PASSED);
+//! # Ok::<(), quietcore::preflight::PreflightError>(())
+//! ```
+
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+use time::UtcDateTime;
+
+use crate::audit::audit;
+use crate::doc::{LoadError, Spanned};
+use crate::fact::Host;
+use crate::plan::Plan;
+use crate::problem::{FileProblems, Problem};
+use crate::report::Report;
+use crate::root::{Root, RootError};
+use crate::rule::{LoadErrors, RuleSet};
+use crate::topology::{Request, SuggestError, suggest};
+use crate::waiver::Waivers;
+
+/// What to judge, and by which rules.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The folder to read; `/` is the live host.
+    pub root: PathBuf,
+    /// Folders of rules that add to the built-in ones or shadow one by id.
+    pub rules: Vec<PathBuf>,
+    /// Judge only these rules; none: all.
+    pub only: Vec<String>,
+    /// Leave these rules out.
+    pub skip: Vec<String>,
+    /// A file of waivers.
+    pub waivers: Option<PathBuf>,
+    /// Is an unknown verdict of a required rule a reason to refuse?
+    pub strict: bool,
+}
+
+impl Default for Options {
+    /// The live host, by the built-in rules.
+    fn default() -> Self {
+        let (rules, only, skip) = (Vec::new(), Vec::new(), Vec::new());
+        Self { root: PathBuf::from("/"), rules, only, skip, waivers: None, strict: false }
+    }
+}
+
+/// Why nothing is judged: a mistake of the user's in the plan, the rules, the waivers or the root.
+#[derive(Debug, Error)]
+pub enum PreflightError {
+    /// The root cannot be read.
+    #[error("error: {0}")]
+    Root(#[from] RootError),
+    /// A plan or waiver file cannot be read, or is wrong.
+    #[error("{0}")]
+    File(LoadErrors),
+    /// Rules cannot be read, or are wrong.
+    #[error(transparent)]
+    Rules(#[from] LoadErrors),
+    /// `only` or `skip` names a rule that does not exist, or they leave none.
+    #[error("error: {0}")]
+    Choice(String),
+    /// No plan was given, and none can be made for the host.
+    #[error("error: no plan given, and none can be made for this host: {0}\nhelp: give one with --plan PLAN")]
+    NoPlan(#[from] SuggestError),
+}
+
+impl From<LoadError> for PreflightError {
+    fn from(error: LoadError) -> Self {
+        Self::File(LoadErrors(vec![error]))
+    }
+}
+
+impl From<FileProblems> for PreflightError {
+    fn from(problems: FileProblems) -> Self {
+        LoadError::from(problems).into()
+    }
+}
+
+/// A root, a plan, rules and waivers, all of them checked.
+#[derive(Debug)]
+pub struct Preflight {
+    /// What is read.
+    pub root: Root,
+    /// What the host is to run.
+    pub plan: Plan,
+    rules: RuleSet,
+    waivers: Waivers,
+    strict: bool,
+}
+
+impl Preflight {
+    /// Loads everything. Without a plan one is made for the host, as `quietcore plan suggest` does.
+    pub fn load(options: &Options, plan: Option<&Path>) -> Result<Self, PreflightError> {
+        let root = Root::open(&options.root)?;
+        let plan = match plan {
+            Some(path) => Plan::load(path)?,
+            None => suggested(&root)?,
+        };
+        let mut rules = RuleSet::with_folders(&options.rules)?;
+        let waivers = match &options.waivers {
+            Some(path) => Waivers::load(path, &rules)?,
+            None => Waivers::default(),
+        };
+        raise(&mut rules, &plan)?;
+        choose(&mut rules, options)?;
+        Ok(Self { root, plan, rules, waivers, strict: options.strict })
+    }
+
+    /// Judges the host, with the waivers that are in force today.
+    pub fn judge(&self) -> Report {
+        let mut report = audit(&self.rules, &Host::new(&self.root, &self.plan), self.strict);
+        self.waivers.apply(&mut report, UtcDateTime::now().date());
+        report
+    }
+}
+
+fn suggested(root: &Root) -> Result<Plan, PreflightError> {
+    let mut plan = suggest(root, &Request::default())?.plan()?;
+    // It has no file to be named by.
+    plan.name.clear();
+    Ok(plan)
+}
+
+/// Raises the rules that the plan requires.
+fn raise(rules: &mut RuleSet, plan: &Plan) -> Result<(), PreflightError> {
+    let unknown = |id: &Spanned<String>| {
+        let why = rules.get(&id.value).err()?;
+        Some(Problem::new(id.span.clone(), why, "no such rule").help("`quietcore rules list` names them"))
+    };
+    let problems = plan.require.iter().filter_map(unknown).collect();
+    FileProblems::unless_empty(&plan.name, &plan.text, problems)?;
+    let required: Vec<String> = plan.require.iter().map(|id| id.value.clone()).collect();
+    rules.require(&required);
+    Ok(())
+}
+
+/// Keeps the rules that were asked for.
+fn choose(rules: &mut RuleSet, options: &Options) -> Result<(), PreflightError> {
+    for (option, ids) in [("--only", &options.only), ("--skip", &options.skip)] {
+        for id in ids {
+            rules.get(id).map_err(|why| PreflightError::Choice(format!("{option}: {why}")))?;
+        }
+    }
+    let is_wanted = |id: &String| (options.only.is_empty() || options.only.contains(id)) && !options.skip.contains(id);
+    rules.retain(|rule| is_wanted(&rule.id));
+    if rules.iter().next().is_none() {
+        return Err(PreflightError::Choice("--only and --skip leave no rule to judge".to_owned()));
+    }
+    Ok(())
+}
