@@ -61,7 +61,7 @@ pub enum PreflightError {
     Root(#[from] RootError),
     /// A plan or waiver file cannot be read, or is wrong.
     #[error("{0}")]
-    File(LoadErrors),
+    Document(LoadErrors),
     /// Rules cannot be read, or are wrong.
     #[error(transparent)]
     Rules(#[from] LoadErrors),
@@ -75,7 +75,7 @@ pub enum PreflightError {
 
 impl From<LoadError> for PreflightError {
     fn from(error: LoadError) -> Self {
-        Self::File(LoadErrors(vec![error]))
+        Self::Document(LoadErrors(vec![error]))
     }
 }
 

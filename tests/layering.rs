@@ -15,6 +15,7 @@ const LAYERS: &[&[&str]] = &[
     &["fact"],
     &["rule", "report"],
     &["audit", "waiver", "output"],
+    &["preflight"],
     &["command", "cli"],
     &["main"],
 ];
