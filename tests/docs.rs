@@ -12,9 +12,11 @@ use std::{env, fs};
 
 use clap::Parser;
 use quietcore::cli::Cli;
+use quietcore::exit;
 use quietcore::plan::Plan;
 use quietcore::report::Verdict;
-use quietcore::{exit, rule};
+use quietcore::rule::{self, RuleSet};
+use quietcore::waiver::Waivers;
 
 /// The documents that are about the program, from the top of the repository.
 const DOCUMENTS: &[&str] = &["README.md", "rules/README.md", "CONTRIBUTING.md"];
@@ -252,8 +254,8 @@ fn command_lines_are_found_where_they_stand() {
 }
 
 #[test]
-fn examples_are_plans_and_rules() {
-    let (mut plans, mut rules) = (0, 0);
+fn examples_are_plans_waivers_and_rules() {
+    let (mut plans, mut waivers, mut rules) = (0, 0, 0);
     for document in DOCUMENTS {
         for (word, body) in fences(&read(document)) {
             if word != "toml" {
@@ -262,6 +264,10 @@ fn examples_are_plans_and_rules() {
             if body.contains("\n[hot]") {
                 plans += 1;
                 Plan::parse(document, &body).unwrap_or_else(|problems| panic!("{}", problems.render(false)));
+            } else if body.contains("[[waiver]]") {
+                waivers += 1;
+                Waivers::parse(document, &body, &RuleSet::builtin().unwrap())
+                    .unwrap_or_else(|problems| panic!("{}", problems.render(false)));
             } else {
                 rules += 1;
                 // The first line says which file it is.
@@ -272,7 +278,7 @@ fn examples_are_plans_and_rules() {
             }
         }
     }
-    assert_eq!((plans, rules), (1, 2), "an example was lost or is not looked at");
+    assert_eq!((plans, waivers, rules), (1, 1, 2), "an example was lost or is not looked at");
 }
 
 #[test]
@@ -284,7 +290,9 @@ fn links_lead_somewhere() {
                 continue;
             }
             let (file, section) = link.split_once('#').unwrap_or((link, ""));
-            let path = top().join(document).parent().unwrap().join(file);
+            let document = top().join(document);
+            let path = if file.is_empty() { document.clone() } else { document.parent().unwrap().join(file) };
+            let document = document.display();
             let target = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{document}: {link}: {error}"));
             let anchor = |line: &str| line.trim_start_matches(['#', ' ']).to_lowercase().replace(' ', "-");
             let is_there = target.lines().any(|line| line.starts_with('#') && anchor(line) == section);
