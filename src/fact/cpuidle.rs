@@ -137,8 +137,9 @@ impl State {
             disable => disable.map(|disable| disable == 0),
         };
         let latency = look.read(&format!("{folder}/latency")).parse(|text| super::trim(text).parse::<u64>());
-        let name = look.host.text(&format!("{folder}/name")).and_then(|text| word(&text));
-        let name = name.value().cloned().unwrap_or_else(|| "deepest state".to_owned());
+        // Names hold blanks: `haltpoll idle`.
+        let name = look.host.text(&format!("{folder}/name"));
+        let name = name.value().map_or_else(|| "deepest state".to_owned(), |name| quote(name));
         Self { name, latency, enabled, folder }
     }
 }
