@@ -1,9 +1,10 @@
 //! The subcommands, one a file, and what they share: how an answer is written and how a mistake ends.
 
-use std::env;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::{env, mem};
 
+use anstream::adapter::strip_bytes;
 use anstream::{AutoStream, ColorChoice};
 
 use crate::cli::{Cli, Color, Command};
@@ -42,59 +43,63 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Standard output whose reader may go away (`| head`): from then on nothing is written, and that is no error.
-pub struct Answer {
-    stream: BufWriter<AutoStream<io::StdoutLock<'static>>>,
+/// A standard stream: written at once when it is flushed, without colours where they are not wanted. Its reader may go away
+/// (`| head`): from then on nothing is written, and that is no error.
+pub struct Stream<W> {
+    buffer: Vec<u8>,
+    is_plain: bool,
     is_closed: bool,
+    out: W,
 }
 
-impl Answer {
-    fn unless_closed<T>(&mut self, done: T, write: impl FnOnce(&mut dyn Write) -> io::Result<T>) -> io::Result<T> {
+impl<W: Write> Stream<W> {
+    fn new(out: W, choice: ColorChoice) -> Self {
+        Self { buffer: Vec::new(), is_plain: choice == ColorChoice::Never, is_closed: false, out }
+    }
+}
+
+impl<W: Write> Write for Stream<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.buffer.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let mut bytes = mem::take(&mut self.buffer);
         if self.is_closed {
-            return Ok(done);
+            return Ok(());
         }
-        match write(&mut self.stream) {
+        if self.is_plain {
+            bytes = strip_bytes(&bytes).into_vec();
+        }
+        match self.out.write_all(&bytes).and_then(|()| self.out.flush()) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                 self.is_closed = true;
-                Ok(done)
+                Ok(())
             }
             written => written,
         }
     }
 }
 
-impl Write for Answer {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.unless_closed(bytes.len(), |stream| stream.write(bytes))
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.unless_closed((), |stream| stream.flush())
-    }
-}
-
 /// The streams of a command.
 pub struct Streams {
     /// Answers.
-    pub out: Answer,
+    pub out: Stream<io::StdoutLock<'static>>,
     /// Diagnostics.
-    pub err: AutoStream<io::StderrLock<'static>>,
+    pub err: Stream<io::StderrLock<'static>>,
 }
 
 impl Streams {
     /// Standard output and error, with colours as the user wants them.
     pub fn standard(color: Color) -> Self {
-        let choice = match color {
-            Color::Auto => ColorChoice::Auto,
-            Color::Always => ColorChoice::Always,
-            Color::Never => ColorChoice::Never,
-        };
         // `NO_COLOR` and `CLICOLOR_FORCE` are heeded under `auto` only.
-        let choose = |auto: ColorChoice| if choice == ColorChoice::Auto { auto } else { choice };
-        let out = choose(automatic(&io::stdout()));
-        let err = choose(automatic(&io::stderr()));
-        let stream = BufWriter::new(AutoStream::new(io::stdout().lock(), out));
-        Self { out: Answer { stream, is_closed: false }, err: AutoStream::new(io::stderr().lock(), err) }
+        let (out, err) = match color {
+            Color::Auto => (automatic(&io::stdout()), automatic(&io::stderr())),
+            Color::Always => (ColorChoice::Always, ColorChoice::Always),
+            Color::Never => (ColorChoice::Never, ColorChoice::Never),
+        };
+        Self { out: Stream::new(io::stdout().lock(), out), err: Stream::new(io::stderr().lock(), err) }
     }
 }
 

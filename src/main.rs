@@ -33,5 +33,6 @@ fn main() -> ExitCode {
         // The panic has printed what it was.
         Err(_) => exit::INTERNAL,
     };
+    let _ = streams.err.flush();
     ExitCode::from(code)
 }
