@@ -9,6 +9,7 @@ use clap::Parser;
 use quietcore::cli::Cli;
 use quietcore::command::{self, Failure, Streams};
 use quietcore::exit;
+use quietcore::reading::printable;
 
 fn main() -> ExitCode {
     // A usage error ends here with exit code 2, help and version with 0.
@@ -19,7 +20,7 @@ fn main() -> ExitCode {
         Ok(Ok(code)) => code,
         Ok(Err(Failure::Usage(text))) => {
             // Nothing is left to do about a diagnostic that cannot be written; the exit code still says it.
-            let _ = writeln!(streams.err, "{text}");
+            let _ = writeln!(streams.err, "{}", printable(&text));
             exit::USAGE
         }
         Ok(Err(Failure::Output(error))) => {
@@ -27,7 +28,7 @@ fn main() -> ExitCode {
             exit::INTERNAL
         }
         Ok(Err(Failure::NotStarted(code, text))) => {
-            let _ = writeln!(streams.err, "{text}");
+            let _ = writeln!(streams.err, "{}", printable(&text));
             code
         }
         // The panic has printed what it was.

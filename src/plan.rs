@@ -89,13 +89,14 @@ fn union(roles: &[Role]) -> CpuSet {
     roles.iter().fold(CpuSet::new(), |all, role| &all | &role.cpus)
 }
 
-/// Would Linux take this as the name of an interface (`dev_valid_name`)?
+/// Would Linux take this as the name of an interface (`dev_valid_name`)? It would take control characters too, which no
+/// administrator means and a terminal obeys.
 pub fn is_interface_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() < 16
         && name != "."
         && name != ".."
-        && !name.contains(|c: char| c == '/' || c == ':' || c == '\0' || c.is_ascii_whitespace())
+        && !name.contains(|c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control())
 }
 
 /// May a role have this name? The plan's own keys are kept, because in TOML a key belongs to the header above it:

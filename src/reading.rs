@@ -4,6 +4,7 @@
 //! three different findings, and none of them is a pass. They travel as values so that one of them costs one rule its
 //! verdict and never the report.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use rustix::io::Errno;
@@ -122,6 +123,23 @@ pub fn quote(text: &str) -> String {
     out
 }
 
+/// A text that a terminal prints and does not obey: control characters, but for line breaks, are escaped. So are those
+/// that turn the direction of writing around. Names in a tree and texts of rules are anybody's.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let is_obeyed = |c: char| {
+        (c.is_control() && c != '\n')
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if !text.contains(is_obeyed) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_obeyed(c) { out.extend(c.escape_debug()) } else { out.push(c) }
+    }
+    Cow::Owned(out)
+}
+
 /// The errnos that kernel files answer with, by their C names: those that may stand in `capture.toml`.
 const ERRNOS: &[(&str, Errno)] = &[
     ("EACCES", Errno::ACCESS),
@@ -182,6 +200,12 @@ mod tests {
         assert_eq!(quote("2-5,garbage\n"), "2-5,garbage");
         assert_eq!(quote("a\u{1b}[31mb\tc\0\n"), "a\\u{1b}[31mb\\tc");
         assert_eq!(quote(&"x".repeat(100)).chars().count(), QUOTE_CHARS + 3);
+    }
+
+    #[test]
+    fn a_printable_text_is_not_obeyed_by_a_terminal() {
+        assert_eq!(printable("line 5 (größe)\n\"quoted\""), "line 5 (größe)\n\"quoted\"");
+        assert_eq!(printable("a\u{1b}[2J\u{9b}1m\r\tb\u{7f}\u{202e}c"), "a\\u{1b}[2J\\u{9b}1m\\r\\tb\\u{7f}\\u{202e}c");
     }
 
     #[test]

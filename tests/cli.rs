@@ -401,6 +401,56 @@ fn colours_are_the_users_to_choose() {
     assert!(has_escapes(&quietcore(["--color", "always"]).args(MISTUNED).done().answer(1)));
 }
 
+/// Names in a tree, texts of rules, plans and waivers are anybody's: a terminal is never made to obey them.
+#[test]
+fn no_text_of_anybody_reaches_the_terminal_as_an_escape() {
+    const ESCAPE: &str = "\u{1b}[2J\u{9b}2J";
+    let rule = r#"schema = 1
+title = "title \u001b[2J"
+level = "required"
+why = "why \u001b[2J"
+[fix]
+runtime = "fix \u001b[2J"
+[[assert]]
+that = "cpu.governor[plan.hot]"
+is = "performance"
+else = "else \u001b[2J {offending}"
+"#;
+    let plan = "[hot]\na = 2\n[cold]\n\"b \\u009b\" = 4\n";
+    let laid = Tree::tuned()
+        .with("sys/devices/system/cpu/cpu2/cpufreq/scaling_governor", format!("power{ESCAPE}save\n"))
+        .with("proc/sys/kernel/osrelease", format!("6.1.0{ESCAPE}\n"))
+        .with(&format!("sys/fs/cgroup/group{ESCAPE}/cpuset.cpus.partition"), "isolated\n")
+        .with(&format!("sys/fs/cgroup/group{ESCAPE}/cpuset.cpus.effective"), "2\n")
+        .line(30, &format!("eth{ESCAPE}"), "0-7", "0")
+        .lay();
+    let dir = laid.dir.path();
+    fs::create_dir(dir.join("rules")).unwrap();
+    fs::write(dir.join("rules/terminal.toml"), rule).unwrap();
+    let named = format!("plan{ESCAPE}\n.toml");
+    fs::write(dir.join(&named), "[hot]\na = 2\n").unwrap();
+    fs::write(dir.join("wrong.toml"), plan).unwrap();
+    let check = ["--color", "always", "check", "--root", "root", "--rules", "rules", "--plan"];
+    let runs = [
+        laid.run(&check).args([named.as_str(), "--verbose"]),
+        laid.run(&check).args([named.as_str(), "--quiet"]),
+        laid.run(&check).args(["wrong.toml"]),
+        laid.run(&check).args([format!("nowhere{ESCAPE}")]),
+        laid.run(&["--color", "always", "check", "--plan", &named, "--root", &format!("nowhere{ESCAPE}")]),
+        laid.run(&["--color", "always", "rules", "list", "--rules", "rules"]),
+    ];
+    for (index, run) in runs.into_iter().enumerate() {
+        let done = run.done();
+        let text = done.out + &done.err;
+        // Colours are the only escapes, and end in `m`.
+        for code in text.split('\u{1b}').skip(1) {
+            let end = code.find(|c: char| c.is_ascii_alphabetic()).map(|end| &code[end..=end]);
+            assert_eq!(end, Some("m"), "{index}: {text:?}");
+        }
+        assert!(!text.contains(|c: char| c.is_control() && !matches!(c, '\n' | '\u{1b}')), "{index}: {text:?}");
+    }
+}
+
 #[test]
 fn colours_change_no_word() {
     let plain = run(MISTUNED, &[]).done().answer(1);

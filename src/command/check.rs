@@ -7,6 +7,7 @@ use super::{Failure, Streams};
 use crate::cli::CheckArgs;
 use crate::output::{self, Detail, Format, Style};
 use crate::preflight::Preflight;
+use crate::reading::printable;
 
 /// The width of a report, wherever it goes.
 pub(super) const WIDTH: usize = 80;
@@ -19,7 +20,7 @@ pub(super) fn run(args: &CheckArgs, streams: &mut Streams) -> Result<u8, Failure
         let of_root =
             if preflight.root.is_live() { String::new() } else { format!(" --root {}", preflight.root.name()) };
         writeln!(streams.out, "no plan given: judging this host for one made for it; to keep it:")?;
-        writeln!(streams.out, "  quietcore plan suggest{of_root} > plan.toml")?;
+        writeln!(streams.out, "  quietcore plan suggest{} > plan.toml", printable(&of_root))?;
         writeln!(streams.out)?;
     }
     let detail = match (args.quiet, args.verbose) {

@@ -5,7 +5,8 @@ use std::io::Write;
 use super::{Failure, load_rules};
 use crate::cli::RulesCommand;
 use crate::exit;
-use crate::fact;
+use crate::fact::{self, count};
+use crate::reading::printable;
 use crate::rule::{Rule, lint_folder};
 
 pub(super) fn run(command: RulesCommand, out: &mut impl Write) -> Result<u8, Failure> {
@@ -15,7 +16,8 @@ pub(super) fn run(command: RulesCommand, out: &mut impl Write) -> Result<u8, Fai
             let width = rules.iter().map(|rule| rule.id.len()).max().unwrap_or(0);
             for rule in rules.iter() {
                 let origin = rule.origin.as_ref().map_or_else(String::new, |path| format!(" ({path})"));
-                writeln!(out, "{:<width$}  {:<8}  {}{origin}", rule.id, rule.level.name(), rule.title)?;
+                let line = format!("{:<width$}  {:<8}  {}{origin}", rule.id, rule.level.name(), rule.title);
+                writeln!(out, "{}", printable(&line))?;
             }
         }
         RulesCommand::Show { id, rules } => {
@@ -43,7 +45,7 @@ pub(super) fn run(command: RulesCommand, out: &mut impl Write) -> Result<u8, Fai
 
 fn report_lint(out: &mut impl Write, rules: &[&Rule], place: &str) -> Result<(), Failure> {
     let ids: Vec<&str> = rules.iter().map(|rule| rule.id.as_str()).collect();
-    let rules = if rules.len() == 1 { "1 rule".to_owned() } else { format!("{} rules", rules.len()) };
-    writeln!(out, "{rules} without a problem ({place}): {}", ids.join(", "))?;
+    let rules = count(rules.len(), "rule");
+    writeln!(out, "{rules} without a problem ({}): {}", printable(place), ids.join(", "))?;
     Ok(())
 }

@@ -7,6 +7,7 @@ use owo_colors::{OwoColorize, Style as Color};
 
 use super::{Detail, Style};
 use crate::fact::Source;
+use crate::reading::printable;
 use crate::report::{Evidence, Finding, Report, Verdict};
 use crate::rule::Level;
 
@@ -140,14 +141,15 @@ impl Page {
         Ok(())
     }
 
-    /// Breaks a text at blanks; paths and lists of CPUs stay whole, so that they can be copied.
+    /// Breaks a text at blanks; paths and lists of CPUs stay whole, so that they can be copied. All texts of the report come
+    /// through here or [`Page::summary`], which leave nothing in them that a terminal would obey.
     fn lines(&self, text: &str, indent: usize) -> Vec<String> {
         let width = self.style.width.saturating_sub(indent).max(20);
         let options = textwrap::Options::new(width)
             .break_words(false)
             .word_separator(textwrap::WordSeparator::AsciiSpace)
             .word_splitter(textwrap::WordSplitter::NoHyphenation);
-        textwrap::wrap(text, options).into_iter().map(std::borrow::Cow::into_owned).collect()
+        textwrap::wrap(&printable(text), options).into_iter().map(std::borrow::Cow::into_owned).collect()
     }
 
     fn summary(&self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
@@ -179,7 +181,7 @@ impl Page {
         }
         // In the journal it is one line; on a page it is wrapped like the rest.
         if matches!(self.style.detail, Detail::Summary | Detail::Quiet) {
-            return writeln!(out, "{}: {line}", word.style(color));
+            return writeln!(out, "{}: {}", word.style(color), printable(&line).replace('\n', "\\n"));
         }
         let mut lines = self.lines(&format!("{word}: {line}"), 2).into_iter();
         let first = lines.next().unwrap_or_default();
