@@ -298,6 +298,20 @@ fn every_verb_and_type_is_accepted_and_judged() {
 }
 
 #[test]
+fn a_failure_speaks_the_rules_words_unless_all_of_it_is_that_nothing_shows() {
+    let entry = "[[assert]]\nthat = \"cpu.governor[plan.hot]\"\nis = \"performance\"\nabsent = \"fail\"\nelse = \"slow: {offending}\"";
+    let dir = folder(&[("x.toml", rule_of(entry))]);
+    let governor = |cpu: u32| format!("{CPU}/cpu{cpu}/cpufreq/scaling_governor");
+    let message = |tree: &Tree| judged(&dir, tree).findings[0].evidence().message.clone();
+    let some = host().without(&governor(2)).with(&governor(3), "powersave\n");
+    assert_eq!(message(&some), "slow: not exposed on CPU 2; powersave on CPU 3");
+    let some = host().with(&governor(2), "powersave\n").without(&governor(3));
+    assert_eq!(message(&some), "slow: powersave on CPU 2; not exposed on CPU 3");
+    let none = (2..6).fold(host(), |tree, cpu| tree.without(&governor(cpu)));
+    assert!(message(&none).starts_with("cpu.governor: not exposed on CPUs 2-5"), "{}", message(&none));
+}
+
+#[test]
 fn entries_are_joined_in_three_values() {
     let holds = "that = \"plan.hot\"\nwithin = \"cpu.isolated\"";
     let breaks = "that = \"plan.hot\"\navoids = \"cpu.isolated\"";

@@ -109,9 +109,8 @@ struct Case<'c, 'a> {
     /// Sources of members, kept apart: a pass of a large family names the family instead.
     of_held: Vec<Source>,
     of_others: Vec<Source>,
-    /// How many members break the entry by not being exposed, and whether all that break it do.
+    /// How many members break the entry by nothing but not being exposed.
     missing: usize,
-    is_all_missing: bool,
     /// What is not exposed where the entry lets that pass.
     excused: Option<String>,
     wanted: String,
@@ -133,7 +132,6 @@ impl<'c, 'a> Case<'c, 'a> {
             of_held: Vec::new(),
             of_others: Vec::new(),
             missing: 0,
-            is_all_missing: false,
             excused: None,
             wanted: String::new(),
             right: String::new(),
@@ -266,8 +264,7 @@ impl<'c, 'a> Case<'c, 'a> {
         match self.entry.absent {
             Absent::Fail if is_missing => {
                 // A comparison of sets has its offending CPUs and its own words all the same.
-                self.is_all_missing = cpus.is_empty() && self.broken.len() == self.missing;
-                self.missing += 1;
+                self.missing += usize::from(cpus.is_empty());
                 self.breaks(member, doubt.reason, cpus);
             }
             Absent::Pass if is_missing => {
@@ -534,7 +531,7 @@ impl<'c, 'a> Case<'c, 'a> {
 
     fn fails_text(&self, found: &str) -> String {
         let that = self.entry.that.to_string();
-        if self.is_all_missing {
+        if self.missing == self.broken.len() {
             return format!("{}: {found}", that.split('[').next().unwrap_or(&that));
         }
         match &self.entry.otherwise {
