@@ -60,8 +60,9 @@ fn finding(rule: &Rule, host: &Host<'_>) -> Finding {
 }
 
 fn decide(rule: &Rule, host: &Host<'_>) -> Decision {
-    // What holds of no CPU is no reason to pass. A rule that looks at which CPUs are online says so itself.
-    if host.hot_online().is_empty() && !rule.reads("cpu.online") {
+    // What holds of no CPU is no reason to pass. A rule that looks at which CPUs there are says so itself.
+    let looks_at_cpus = rule.reads("cpu.online") || rule.reads("cpu.present");
+    if host.hot_online().is_empty() && !looks_at_cpus {
         let message = "no hot CPU is online".to_owned();
         return Decision::Unknown(Cause::Unreadable, Evidence { message, ..Evidence::default() });
     }

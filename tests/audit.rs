@@ -1113,6 +1113,8 @@ fn plan_topology() {
         [
             ("fits", tuned(), "pass"),
             ("a CPU that the host lacks", tuned().plan("[hot]\na = 2\nb = 99\n"), "fail cpus 99"),
+            ("a plan made for another host", tuned().plan("[hot]\na = \"98-99\"\n"), "fail cpus 98-99"),
+            ("no hot CPU is online", tuned().offline(&[2, 3, 4, 5]), "unknown not-exposed"),
             ("two roles on one core", tuned().smt().plan("[hot]\na = 2\nb = 10\n"), "fail cpus 2,10"),
             ("off the NIC's node", nodes().plan(&format!("{nic}[hot]\na = 2\n")), "fail cpus 2"),
             ("on the NIC's node", nodes().plan(&format!("{nic}[hot]\na = 9\n")), "pass"),

@@ -6,7 +6,7 @@
 use super::cmdline::{self, IsolCpus, Param};
 use super::{Fact, Host, Kind, Look, Observation, Read};
 use crate::cpuset::{BootGrammar, CpuSet};
-use crate::reading::{NotUnderstood, Reading, quote};
+use crate::reading::Reading;
 
 /// The CPUs that may ever be there.
 pub const POSSIBLE: &str = "sys/devices/system/cpu/possible";
@@ -32,7 +32,7 @@ pub(super) const FACTS: &[Fact] = &[
         name: "cpu.present",
         kind: Kind::Cpus,
         files: &[PRESENT],
-        about: "the CPUs that are plugged in",
+        about: "the CPUs that are plugged in; a rule that reads it is judged even when no hot CPU is online",
         read: Read::One(|host| list(host, PRESENT)),
     },
     Fact {
@@ -184,10 +184,7 @@ fn nohz_full(host: &Host<'_>) -> Observation {
 fn governor(host: &Host<'_>, cpu: u32) -> Observation {
     let mut look = Look::at(host);
     let path = format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor");
-    let reading = look.read(&path).and_then(|text| match super::parse_word(&text) {
-        Ok(word) => Reading::Value(word),
-        Err(NotUnderstood) => Reading::Malformed(quote(&text)),
-    });
+    let reading = look.read(&path).parse(super::parse_word);
     if reading == Reading::NotExposed {
         look.note_unknown("virtual machine?");
     }
