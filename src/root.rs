@@ -111,6 +111,20 @@ pub struct Listing {
     pub cut: bool,
 }
 
+impl Listing {
+    /// The numbers of the entries called `prefix` and a decimal number (`cpu3`, a process, an interrupt line), ascending.
+    pub fn numbers(&self, prefix: &str) -> Vec<u32> {
+        let number = |entry: &Entry| {
+            let digits = entry.name.strip_prefix(prefix)?;
+            // `parse` alone would take a sign.
+            digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok())?
+        };
+        let mut numbers: Vec<u32> = self.entries.iter().filter_map(number).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+}
+
 /// An entry of a folder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub use self::suggest::{Request, SuggestError, SuggestedPlan, suggest};
 use crate::cpuset::{CpuSet, ListError};
 use crate::plan::is_interface_name;
-use crate::reading::{Reading, quote};
+use crate::reading::{NotUnderstood, Reading};
 use crate::root::Root;
 
 const CPU: &str = "sys/devices/system/cpu";
@@ -92,35 +92,19 @@ fn known(root: &Root) -> Reading<CpuSet> {
             answer => return answer,
         }
     }
-    match numbered(root, CPU, "cpu").map(CpuSet::from_iter) {
+    match root.list(CPU).map(|listing| CpuSet::from_iter(listing.numbers("cpu"))) {
         Reading::Value(cpus) if cpus.is_empty() => Reading::NotExposed,
         answer => answer,
     }
-}
-
-/// The numbers of the entries `PREFIXnumber` of a folder, ascending.
-fn numbered(root: &Root, folder: &str, prefix: &str) -> Reading<Vec<u32>> {
-    root.list(folder).map(|listing| {
-        let number = |name: &str| {
-            let digits = name.strip_prefix(prefix)?;
-            digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok())?
-        };
-        let mut numbers: Vec<u32> = listing.entries.iter().filter_map(|entry| number(&entry.name)).collect();
-        numbers.sort_unstable();
-        numbers
-    })
 }
 
 /// The online threads of the core that holds this CPU, itself among them.
 pub fn threads(root: &Root, cpu: u32) -> Reading<CpuSet> {
     let mut answer = Reading::NotExposed;
     for (file, parse) in THREAD_FILES {
-        let text = root.read(&format!("{CPU}/cpu{cpu}/topology/{file}"));
-        let threads = text.and_then(|text| match parse(&text) {
-            // A list without the CPU itself is about something else.
-            Ok(threads) if threads.contains(cpu) => Reading::Value(threads),
-            _ => Reading::Malformed(quote(&text)),
-        });
+        // A list without the CPU itself is about something else.
+        let of_this_cpu = |text: &str| parse(text).ok().filter(|threads| threads.contains(cpu)).ok_or(NotUnderstood);
+        let threads = root.read(&format!("{CPU}/cpu{cpu}/topology/{file}")).parse(of_this_cpu);
         match threads {
             Reading::Value(_) => return threads,
             // The first file that is there says what is wrong, unless another one has the answer.
@@ -129,21 +113,6 @@ pub fn threads(root: &Root, cpu: u32) -> Reading<CpuSet> {
         }
     }
     answer
-}
-
-/// The online CPUs that share a core with one of these and are none of them.
-///
-/// A CPU without a topology folder is offline and adds nothing; when that goes for all of them, nothing is exposed.
-pub fn siblings(root: &Root, cpus: &CpuSet) -> Reading<CpuSet> {
-    let mut all = None;
-    for cpu in cpus.iter() {
-        match threads(root, cpu) {
-            Reading::NotExposed => {}
-            Reading::Value(threads) => all = Some(&all.unwrap_or_default() | &threads),
-            other => return other,
-        }
-    }
-    all.map_or(Reading::NotExposed, |all| Reading::Value(&all - cpus))
 }
 
 /// The cores of these CPUs, and whether the host shows them at all.
@@ -176,9 +145,9 @@ fn cores(root: &Root, online: &CpuSet) -> (Vec<Core>, bool) {
 /// The nodes that have CPUs, ascending. Memory-only nodes are left out; a kernel without NUMA is one node, 0.
 pub fn nodes(root: &Root, online: &CpuSet) -> Reading<Vec<Node>> {
     let node_of = |id: u32| node_cpus(root, id).map(|cpus| Node { id, cpus: &cpus & online });
-    let ids = match numbered(root, NODE, "node") {
+    let ids = match root.list(NODE) {
         Reading::NotExposed => Vec::new(),
-        Reading::Value(ids) => ids,
+        Reading::Value(listing) => listing.numbers("node"),
         other => return other.map(|_| Vec::new()),
     };
     let mut nodes = Vec::new();
@@ -207,7 +176,7 @@ fn node_cpus(root: &Root, id: u32) -> Reading<CpuSet> {
         Reading::NotExposed => {}
         answer => return answer,
     }
-    numbered(root, &folder, "cpu").map(CpuSet::from_iter)
+    root.list(&folder).map(|listing| CpuSet::from_iter(listing.numbers("cpu")))
 }
 
 /// The NUMA node of an interface's device. Unset: the firmware names none (`-1`, as in most virtual machines). Not
@@ -257,6 +226,7 @@ pub(crate) mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+    use crate::reading::quote;
 
     /// A tree on disk with these files.
     pub(crate) fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
@@ -297,20 +267,6 @@ pub(crate) mod tests {
         let (_dir, root) = tree(&files.each_ref().map(|(path, text)| (path.as_str(), *text)));
         assert_eq!(super::threads(&root, 2), Reading::Value(set("2,10")));
         assert_eq!(super::threads(&root, 3), Reading::NotExposed);
-    }
-
-    #[test]
-    fn siblings_are_the_others_on_the_same_cores() {
-        let (_dir, root) = tree(&[
-            ("sys/devices/system/cpu/cpu2/topology/thread_siblings_list", "2,10\n"),
-            ("sys/devices/system/cpu/cpu3/topology/thread_siblings_list", "3,11\n"),
-            ("sys/devices/system/cpu/cpu5/topology/thread_siblings_list", "?\n"),
-        ]);
-        assert_eq!(siblings(&root, &set("2-3")), Reading::Value(set("10-11")));
-        assert_eq!(siblings(&root, &set("2,10")), Reading::Value(set("")));
-        assert_eq!(siblings(&root, &set("3-4")), Reading::Value(set("11")));
-        assert_eq!(siblings(&root, &set("4")), Reading::NotExposed);
-        assert_eq!(siblings(&root, &set("2-5")), Reading::Malformed("?".into()));
     }
 
     #[test]

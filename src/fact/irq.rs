@@ -59,15 +59,7 @@ pub(super) fn read_lines(host: &Host<'_>) -> Family {
         let why = Reading::Unreadable(Obstacle::Other("too many entries".to_owned()));
         return Family { members: why, sources: Vec::new(), notes: Vec::new() };
     }
-    let is_number = |name: &str| name.bytes().all(|b| b.is_ascii_digit());
-    let mut numbers: Vec<u32> = listing
-        .entries
-        .iter()
-        .filter(|entry| is_number(&entry.name))
-        .filter_map(|entry| entry.name.parse().ok())
-        .collect();
-    numbers.sort_unstable();
-    let lines: Vec<Line> = numbers.into_iter().filter_map(|irq| Line::list(host, irq)).collect();
+    let lines: Vec<Line> = listing.numbers("").into_iter().filter_map(|irq| Line::list(host, irq)).collect();
     let is_any_handler_shown = lines.iter().any(|line| !line.handlers.is_empty());
 
     let mut judged = Judged { host, pending: Vec::new(), own: Vec::new(), members: Vec::new() };

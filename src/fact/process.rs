@@ -64,11 +64,7 @@ impl Processes {
                 let why: Reading<()> = Reading::Unreadable(Obstacle::Other("too many entries".to_owned()));
                 processes.gap = Doubt::of(PROC, &why);
             }
-            let is_number = |name: &str| name.bytes().all(|b| b.is_ascii_digit());
-            let mut pids: Vec<u32> =
-                listing.entries.iter().filter(|e| is_number(&e.name)).filter_map(|e| e.name.parse().ok()).collect();
-            pids.sort_unstable();
-            for pid in pids {
+            for pid in listing.numbers("") {
                 match name(host, pid) {
                     Reading::Value(name) => processes.names.push((pid, name)),
                     // It ended while we looked.
