@@ -130,8 +130,7 @@ pub fn load<T>(path: &Path, parse: impl FnOnce(&str, &str) -> Result<T, FileProb
 
 fn read(path: &Path) -> io::Result<String> {
     // Without waiting: a FIFO that nobody writes to would never open.
-    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let file = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }

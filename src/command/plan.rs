@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use super::check::WIDTH;
 use super::{Failure, Streams, load_failure, load_rules, open_root};
 use crate::audit::audit;
 use crate::cli::PlanCommand;
@@ -30,7 +31,7 @@ pub(super) fn run(command: PlanCommand, streams: &mut Streams) -> Result<u8, Fai
             let mut rules = load_rules(&[])?;
             rules.retain(|rule| rule.id == RULE);
             let report = audit(&rules, &Host::new(&root, &plan), false);
-            let style = Style { detail: Detail::Normal, width: 80, elapsed: None };
+            let style = Style { detail: Detail::Normal, width: WIDTH, elapsed: None };
             output::write(&report, Format::Human, style, &mut streams.out)?;
             Ok(if report.count(Verdict::Fail) > 0 { exit::FAILED } else { exit::PASSED })
         }

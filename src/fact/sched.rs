@@ -86,7 +86,8 @@ fn by_sysctl(look: &mut Look<'_, '_>) -> Reading<Micros> {
         }
         (Reading::Value(runtime), Reading::Value(period)) => {
             look.note(format!("sched_rt_runtime_us is {runtime} of {period}"));
-            throttled(runtime, period).map_or_else(|| Reading::Malformed(runtime.to_string()), Reading::Value)
+            let wrong = if period <= 0 { period } else { runtime };
+            throttled(runtime, period).map_or_else(|| Reading::Malformed(wrong.to_string()), Reading::Value)
         }
         (Reading::Value(_), period) => period.map(|_| Micros(0)),
         (runtime, _) => runtime.map(|_| Micros(0)),

@@ -69,18 +69,18 @@ pub(super) fn threads(look: &mut Look<'_, '_>, cpu: u32) -> Reading<CpuSet> {
 }
 
 fn siblings(host: &Host<'_>) -> Observation {
-    of_hot_cores(host, |_, threads, hot| threads - hot)
+    of_hot_cores(host, |threads, hot| threads - hot)
 }
 
 fn shared_cores(host: &Host<'_>) -> Observation {
-    of_hot_cores(host, |_, threads, hot| {
+    of_hot_cores(host, |threads, hot| {
         let together = threads & hot;
         if together.len() > 1 { together } else { CpuSet::new() }
     })
 }
 
 /// The union over the cores of hot CPUs that are online; a core that cannot be read leaves a gap.
-fn of_hot_cores(host: &Host<'_>, pick: impl Fn(u32, &CpuSet, &CpuSet) -> CpuSet) -> Observation {
+fn of_hot_cores(host: &Host<'_>, pick: impl Fn(&CpuSet, &CpuSet) -> CpuSet) -> Observation {
     let mut look = Look::at(host);
     let hot = host.plan.hot_cpus();
     let mut picked = CpuSet::new();
@@ -89,7 +89,7 @@ fn of_hot_cores(host: &Host<'_>, pick: impl Fn(u32, &CpuSet, &CpuSet) -> CpuSet)
         match threads(&mut look, cpu) {
             Reading::Value(threads) => {
                 is_any_known = true;
-                picked = &picked | &pick(cpu, &threads, &hot);
+                picked = &picked | &pick(&threads, &hot);
             }
             other => look.gap(&format!("threads of CPU {cpu}'s core"), &other),
         }

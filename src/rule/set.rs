@@ -107,7 +107,7 @@ impl RuleSet {
         self.rules.retain(|rule| keep(rule));
     }
 
-    /// The same rules, some with another level.
+    /// Raises the rules of these ids to required.
     pub fn require(&mut self, ids: &[String]) {
         for rule in self.rules.iter_mut().filter(|rule| ids.contains(&rule.id)) {
             rule.level = super::Level::Required;
