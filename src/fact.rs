@@ -312,7 +312,9 @@ pub struct Fact {
     pub name: &'static str,
     /// The kind of its value, or of each member's.
     pub kind: Kind,
-    /// The files that it reads, relative to the root, `*` for a part that varies; none for what stands in the plan.
+    /// The files that it reads, relative to the root; none for what stands in the plan. `*` is a part of one name that
+    /// varies, and below `sys/fs/cgroup` any depth. A pattern that ends in `/` is a folder of which only its being there
+    /// counts. `capture` copies what these patterns match, and nothing else.
     pub files: &'static [&'static str],
     /// One sentence for the vocabulary page.
     pub about: &'static str,

@@ -32,6 +32,7 @@ pub(super) const FACTS: &[Fact] = &[
             "proc/irq/*/smp_affinity",
             "proc/irq/*/effective_affinity_list",
             "proc/irq/*/effective_affinity",
+            "proc/irq/*/*/",
             super::kernel::OSRELEASE,
         ],
         about: "the CPUs that a live line may fire on for others: its smp_affinity; of a line that cannot be moved its effective affinity, and none if only hot CPUs' own I/O makes it fire",

@@ -8,8 +8,8 @@ use crate::reading::{NotUnderstood, Obstacle, Reading, quote};
 /// The file with the kernel's release.
 pub const OSRELEASE: &str = "proc/sys/kernel/osrelease";
 
-/// The kernel's configuration, where it was built to show it.
-const CONFIG_GZ: &str = "proc/config.gz";
+/// The kernel's own copy of its configuration.
+pub(crate) const CONFIG_GZ: &str = "proc/config.gz";
 
 /// The most that a decompressed kernel configuration may be, in bytes (they are about 300 KiB).
 const MAX_CONFIG_BYTES: u64 = 4 * 1024 * 1024;
@@ -48,26 +48,49 @@ impl Release {
     }
 }
 
+/// An option of the kernel's build that a fact reads. Every one is listed here, so that a captured tree holds them and
+/// nothing else of a configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BuildOption {
+    /// Real-time groups: `sched_rt_runtime_us` throttles them.
+    RtGroupSched,
+}
+
+impl BuildOption {
+    fn name(self) -> &'static str {
+        match self {
+            Self::RtGroupSched => "CONFIG_RT_GROUP_SCHED",
+        }
+    }
+
+    fn line(self, config: &str) -> Option<&str> {
+        config.lines().find(|line| line.strip_prefix(self.name()).is_some_and(|rest| rest.starts_with('=')))
+    }
+}
+
+/// Where distributions put the configuration of the kernel of this release; none for what is no file name.
+pub(crate) fn config_path(release: &str) -> Option<String> {
+    (!release.contains('/')).then(|| format!("boot/config-{release}"))
+}
+
 /// Was the kernel built with an option (`CONFIG_NAME=y`)? By `/proc/config.gz`, else by `/boot/config-RELEASE`; not exposed
 /// where neither is there.
-pub(super) fn config(look: &mut Look<'_, '_>, option: &str) -> Reading<bool> {
+pub(super) fn config(look: &mut Look<'_, '_>, option: BuildOption) -> Reading<bool> {
     let compressed = look.host.root.read_bytes(CONFIG_GZ);
     if compressed != Reading::NotExposed {
-        let text = compressed.and_then(|bytes| decompress(&bytes));
+        let text = compressed.and_then(|bytes| decompress_config(&bytes));
         return is_built_in(look, CONFIG_GZ, text, option);
     }
     let release = look.host.text(OSRELEASE).parse(super::parse_word);
     release.and_then(|release| {
-        if release.contains('/') {
-            return Reading::NotExposed;
-        }
-        let path = format!("boot/config-{release}");
+        let Some(path) = config_path(&release) else { return Reading::NotExposed };
         let text = look.host.text(&path);
         is_built_in(look, &path, text, option)
     })
 }
 
-fn decompress(bytes: &[u8]) -> Reading<String> {
+/// The text of `/proc/config.gz`.
+pub(crate) fn decompress_config(bytes: &[u8]) -> Reading<String> {
     let mut text = String::new();
     let decoder = flate2::read::GzDecoder::new(bytes);
     match decoder.take(MAX_CONFIG_BYTES + 1).read_to_string(&mut text) {
@@ -79,13 +102,13 @@ fn decompress(bytes: &[u8]) -> Reading<String> {
     }
 }
 
-fn is_built_in(look: &mut Look<'_, '_>, path: &str, text: Reading<String>, option: &str) -> Reading<bool> {
+fn is_built_in(look: &mut Look<'_, '_>, path: &str, text: Reading<String>, option: BuildOption) -> Reading<bool> {
     if text.value().is_none() {
         look.source(Source::of(path, &text));
     }
     text.map(|text| {
-        let line = text.lines().find(|line| line.strip_prefix(option).is_some_and(|rest| rest.starts_with('=')));
-        let shown = line.map_or_else(|| format!("{option} is not set"), str::to_owned);
+        let line = option.line(&text);
+        let shown = line.map_or_else(|| format!("{} is not set", option.name()), str::to_owned);
         look.source(Source::summary(path, shown));
         line.is_some_and(|line| line.ends_with("=y"))
     })
@@ -99,6 +122,16 @@ pub fn release_text(host: &Host<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn options_of_the_build() {
+        let config = "CONFIG_RT_GROUP_SCHED_X=y\n# CONFIG_SMP is not set\nCONFIG_RT_GROUP_SCHED=y\n";
+        assert_eq!(BuildOption::RtGroupSched.line(config), Some("CONFIG_RT_GROUP_SCHED=y"));
+        assert_eq!(BuildOption::RtGroupSched.line("# CONFIG_RT_GROUP_SCHED is not set\n"), None);
+        assert!(matches!(decompress_config(b"no gzip"), Reading::Malformed(_)));
+        assert_eq!(config_path("6.1.0").as_deref(), Some("boot/config-6.1.0"));
+        assert_eq!(config_path("../x"), None);
+    }
 
     #[test]
     fn releases() {

@@ -24,6 +24,7 @@ pub(super) const FACTS: &[Fact] = &[
         files: &[
             "sys/kernel/mm/transparent_hugepage/enabled",
             "sys/kernel/mm/transparent_hugepage/hugepages-*/enabled",
+            "sys/kernel/mm/",
         ],
         about: "the effective mode of anonymous transparent huge pages (always, madvise, never): per-size files override the top level; never where the kernel has none",
         read: Read::One(thp_enabled),

@@ -4,6 +4,7 @@
 //! kernel/sched/debug.c of Linux 6.1, 6.12 and 6.18.
 
 use super::host::Look;
+use super::kernel::BuildOption;
 use super::{Fact, Host, Kind, Observation, Read, Value};
 use crate::reading::{Obstacle, Reading};
 use crate::units::Micros;
@@ -39,7 +40,9 @@ pub(super) const FACTS: &[Fact] = &[
             "sys/kernel/debug/sched/fair_server/cpu*/runtime",
             super::kernel::OSRELEASE,
             "sys/fs/cgroup/cpu/cpu.rt_runtime_us",
-            "proc/config.gz",
+            "sys/fs/cgroup/cpu,cpuacct/cpu.rt_runtime_us",
+            "sys/fs/cgroup/cpuacct,cpu/cpu.rt_runtime_us",
+            super::kernel::CONFIG_GZ,
             "boot/config-*",
         ],
         about: "the time of each second that the kernel takes from a real-time thread which spins on a CPU: by sched_rt_runtime_us to 6.11, by fair_server from 6.12 on",
@@ -143,7 +146,7 @@ fn has_rt_groups(look: &mut Look<'_, '_>) -> Reading<bool> {
             return Reading::Value(true);
         }
     }
-    super::kernel::config(look, "CONFIG_RT_GROUP_SCHED")
+    super::kernel::config(look, BuildOption::RtGroupSched)
 }
 
 #[cfg(test)]
