@@ -25,6 +25,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, open
 use rustix::io::{Errno, read, retry_on_intr};
 
 use self::capture::Capture;
+pub use self::capture::Records;
 use self::walk::Anchor;
 use crate::reading::{Obstacle, Reading, quote};
 
@@ -39,7 +40,7 @@ const MAX_ENTRIES: usize = 200_000;
 const OPENAT2_TRIES: usize = 16;
 
 /// The file at a tree's top that holds what a plain file cannot.
-const CAPTURE: &str = "capture.toml";
+pub(crate) const CAPTURE: &str = "capture.toml";
 
 /// Look at a file without opening it: no FIFO waits and no device acts.
 const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);

@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 use std::iter;
 
 use rustix::io::Errno;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::RootError;
-use crate::reading::errno_of_name;
+use crate::reading::{errno_name, errno_of_name};
 
 /// How much of a wrong `capture.toml` an error repeats, in characters.
 const EXCERPT_CHARS: usize = 200;
@@ -71,6 +71,57 @@ impl Capture {
 
     pub(super) fn binary(&self, path: &str) -> Option<i32> {
         self.binary.get(path).copied()
+    }
+}
+
+/// What is to stand in a tree's `capture.toml`: the writing half of this file.
+#[derive(Debug, Serialize)]
+pub struct Records {
+    schema: u32,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    errors: BTreeMap<String, &'static str>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    modes: BTreeMap<String, &'static str>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    binary: BTreeMap<String, i32>,
+}
+
+impl Default for Records {
+    fn default() -> Self {
+        Self { schema: 1, errors: BTreeMap::new(), modes: BTreeMap::new(), binary: BTreeMap::new() }
+    }
+}
+
+impl Records {
+    /// Records that reading a path, or anything below it, gives an errno. False for one that kernel files do not answer
+    /// with and that has no name here.
+    pub fn error(&mut self, path: String, errno: Errno) -> bool {
+        errno_name(errno).map(|name| self.errors.insert(path, name)).is_some()
+    }
+
+    /// Records that nobody may write the file.
+    pub fn read_only(&mut self, path: String) {
+        self.modes.insert(path, "0444");
+    }
+
+    /// Records the value of a device that answers with a signed 32-bit number.
+    pub fn s32(&mut self, path: String, value: i32) {
+        self.binary.insert(path, value);
+    }
+
+    /// The paths that errors are recorded for.
+    pub fn errors(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.errors.keys().map(String::as_str)
+    }
+
+    /// Is there nothing to record, so that the tree needs no `capture.toml`?
+    pub fn is_empty(&self) -> bool {
+        self.errors.is_empty() && self.modes.is_empty() && self.binary.is_empty()
+    }
+
+    /// The text of the file.
+    pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
+        toml::to_string(self)
     }
 }
 
@@ -156,4 +207,28 @@ fn printable(text: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_recorded_is_read_back() {
+        let mut records = Records::default();
+        assert!(records.is_empty());
+        for path in ["proc/903/environ", "sys/fs/cgroup/a\"b\\c\nd", "sys/class/net/it's"] {
+            assert!(records.error(path.to_owned(), Errno::ACCESS));
+        }
+        assert!(!records.error("proc/cmdline".to_owned(), Errno::CHILD), "no errno of a kernel file");
+        records.read_only("proc/irq/36/smp_affinity".to_owned());
+        records.s32("dev/cpu_dma_latency".to_owned(), -1);
+        let capture = Capture::parse(&records.to_toml().unwrap(), "capture.toml").unwrap();
+        assert_eq!(capture.error("proc/903/environ"), Some(Errno::ACCESS));
+        assert_eq!(capture.error("sys/fs/cgroup/a\"b\\c\nd/e"), Some(Errno::ACCESS));
+        assert_eq!(capture.error("sys/class/net/it's"), Some(Errno::ACCESS));
+        assert_eq!(capture.error("proc/cmdline"), None);
+        assert_eq!(capture.mode("proc/irq/36/smp_affinity"), Some(0o444));
+        assert_eq!(capture.binary("dev/cpu_dma_latency"), Some(-1));
+    }
 }
