@@ -14,7 +14,8 @@ Examples:
   quietcore check                               this host, for a suggested plan
   quietcore check --plan plan.toml              this host, for your plan
   quietcore check --plan plan.toml --root DIR   a captured tree
-  quietcore plan suggest > plan.toml            a plan to begin with";
+  quietcore plan suggest > plan.toml            a plan to begin with
+  quietcore capture host.tar                    this host, as far as it is read";
 
 /// The table of exit codes and some examples.
 fn after_help() -> String {
@@ -68,6 +69,8 @@ pub enum Command {
     /// Look at the rules and what they are made of
     #[command(subcommand)]
     Rules(RulesCommand),
+    /// Copy what an audit reads of a host into a tree that audits like it
+    Capture(CaptureArgs),
     /// Measure what tuning is worth: runs quietcore-bench, which has its own --help
     #[command(disable_help_flag = true)]
     Bench {
@@ -152,6 +155,20 @@ pub struct GateArgs {
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
+}
+
+/// `quietcore capture`.
+#[derive(Args, Debug)]
+pub struct CaptureArgs {
+    /// A new or empty folder, or a new file whose name ends in .tar
+    #[arg(value_name = "OUT")]
+    pub out: PathBuf,
+    /// The folder to copy from instead of the live host
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub root: PathBuf,
+    /// Leave the host's name where it stands in what is copied, as on the boot line
+    #[arg(long)]
+    pub keep_hostname: bool,
 }
 
 /// `quietcore plan`.

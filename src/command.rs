@@ -14,6 +14,7 @@ use crate::root::Root;
 use crate::rule::{LoadErrors, RuleSet};
 
 mod bench;
+mod capture;
 mod check;
 mod gate;
 mod generate;
@@ -27,6 +28,8 @@ pub enum Failure {
     Usage(String),
     /// The answer could not be written: exit code 4.
     Output(io::Error),
+    /// A file that the user asked for could not be written, explained: exit code 4.
+    NotWritten(String),
     /// The command behind a gate could not be started, with the exit code that shells give for it.
     NotStarted(u8, String),
 }
@@ -124,6 +127,7 @@ pub fn run(cli: Cli, streams: &mut Streams) -> Result<u8, Failure> {
         Command::Gate(args) => gate::run(&args, streams),
         Command::Plan(command) => plan::run(command, streams),
         Command::Rules(command) => rules::run(command, &mut streams.out),
+        Command::Capture(args) => capture::run(&args, streams),
         Command::Bench { args } => Err(bench::become_it(&args)),
         Command::Generate(command) => generate::run(&command, &mut streams.out),
     }?;

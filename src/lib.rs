@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod audit;
+pub mod capture;
 pub mod cli;
 pub mod command;
 pub mod cpuset;

@@ -27,6 +27,10 @@ fn main() -> ExitCode {
             let _ = writeln!(streams.err, "error: failed to write the answer: {error}");
             exit::INTERNAL
         }
+        Ok(Err(Failure::NotWritten(text))) => {
+            let _ = writeln!(streams.err, "{text}");
+            exit::INTERNAL
+        }
         Ok(Err(Failure::NotStarted(code, text))) => {
             let _ = writeln!(streams.err, "{}", printable(&text));
             code

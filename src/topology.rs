@@ -15,7 +15,20 @@ use crate::root::Root;
 
 const CPU: &str = "sys/devices/system/cpu";
 const NODE: &str = "sys/devices/system/node";
-const NET: &str = "sys/class/net";
+/// The network interfaces.
+pub(crate) const NET: &str = "sys/class/net";
+
+/// The files that a suggestion reads beside those of facts, as the patterns of facts are written.
+pub(crate) const FILES: &[&str] = &[
+    ROUTES,
+    "sys/devices/cpu_core/cpus",
+    "sys/devices/system/cpu/present",
+    "sys/devices/system/cpu/cpu*/cpu_capacity",
+    "sys/devices/system/node/node*/cpumap",
+];
+
+/// The IPv4 routes.
+pub(crate) const ROUTES: &str = "proc/net/route";
 
 /// Where the threads of a core are listed, the file with the widest reach first: `thread_siblings*` exist in every
 /// kernel, `core_cpus*` from Linux 5.3; the masks are for trees that were captured without the lists.
@@ -198,7 +211,7 @@ pub fn nic_node(root: &Root, interface: &str) -> Reading<u32> {
 
 /// The interface of the IPv4 default route with the lowest metric.
 pub fn default_route_interface(root: &Root) -> Reading<String> {
-    root.read("proc/net/route").and_then(|text| default_interface(&text).map_or(Reading::Unset, Reading::Value))
+    root.read(ROUTES).and_then(|text| default_interface(&text).map_or(Reading::Unset, Reading::Value))
 }
 
 /// Picks the default route from `/proc/net/route`: interface, destination, gateway, flags, …, metric, mask, hex but for

@@ -14,7 +14,7 @@ const LAYERS: &[&[&str]] = &[
     &["root", "plan", "topology"],
     &["fact"],
     &["rule", "report"],
-    &["audit", "waiver", "output"],
+    &["audit", "waiver", "output", "capture"],
     &["preflight"],
     &["command", "cli"],
     &["main"],
@@ -33,6 +33,7 @@ const OPENS_FILES: &[(&str, &str)] = &[
     ("root/", "the files of a host"),
     ("doc.rs", "plans, rules and waivers, which users name"),
     ("rule/set.rs", "folders of rules, which users name"),
+    ("capture/write.rs", "the tree that it writes"),
 ];
 
 /// A source file of the package.

@@ -8,11 +8,13 @@ use super::host::quoted;
 use super::{Cause, Doubt, Fact, Host, Kind, Look, Observation, Read};
 use crate::cpuset::CpuSet;
 use crate::reading::{NotUnderstood, Obstacle, Reading};
+use crate::root::Root;
 
 /// The CPUs that `isolcpus=` took out of the scheduler's domains at boot; partitions do not show here.
 pub const ISOLATED: &str = "sys/devices/system/cpu/isolated";
 
-const CGROUPS: &str = "sys/fs/cgroup";
+/// Where control groups are mounted.
+pub(crate) const CGROUPS: &str = "sys/fs/cgroup";
 
 /// Deeper groups and more of them than any service manager makes.
 const MAX_DEPTH: usize = 32;
@@ -46,7 +48,7 @@ fn isolated(host: &Host<'_>) -> Observation {
     let partitions = look.read_if_there(&root_file).parse(CpuSet::parse_list);
     found.add(&mut look, &root_file, "cgroup v2 (cpuset.cpus.isolated)", partitions);
 
-    let Groups { groups, unseen } = walk(host);
+    let Walk { groups, unseen, .. } = walk(host.root);
     let v1_root = groups.iter().find(|group| group.is_v1).map(Group::hierarchy);
     for (path, doubt) in &unseen {
         if !v1_root.is_some_and(|root| path.starts_with(root)) {
@@ -233,17 +235,21 @@ impl Group {
     }
 }
 
-/// The groups with cpuset files, parents first, and the folders that could not be looked into.
+/// What a walk through the control groups came upon.
 #[derive(Default)]
-struct Groups {
+pub(crate) struct Walk {
+    /// The groups with cpuset files, parents first.
     groups: Vec<Group>,
+    /// The folders that could not be looked into.
     unseen: Vec<(String, Doubt)>,
+    /// Every folder that was come upon, whether it was looked into or not.
+    pub(crate) folders: Vec<String>,
 }
 
 /// Below a real group without any cpuset file there can be none: a controller is handed down from parent to child (cgroup
 /// v2), or is not mounted there (v1).
-fn walk(host: &Host<'_>) -> Groups {
-    let mut found = Groups::default();
+pub(crate) fn walk(root: &Root) -> Walk {
+    let mut found = Walk { folders: vec![CGROUPS.to_owned()], ..Walk::default() };
     let mut pending = vec![(CGROUPS.to_owned(), 0)];
     let mut visited = 0;
     while let Some((path, depth)) = pending.pop() {
@@ -255,7 +261,7 @@ fn walk(host: &Host<'_>) -> Groups {
         };
         let listing = match bound {
             Some(why) => Reading::Unreadable(Obstacle::Other(why)),
-            None => host.root.list(&path),
+            None => root.list(&path),
         };
         if let Some(doubt) = Doubt::of(&path, &listing).filter(|doubt| doubt.cause != Cause::NotExposed) {
             found.unseen.push((path.clone(), doubt));
@@ -273,7 +279,9 @@ fn walk(host: &Host<'_>) -> Groups {
         let is_barren = depth > 0 && has("cgroup.procs") && !has_cpuset && !has("cpuset");
         if !is_barren {
             let folders = listing.entries.iter().filter(|entry| entry.is_dir).rev();
-            pending.extend(folders.map(|entry| (format!("{path}/{}", entry.name), depth + 1)));
+            let folders: Vec<String> = folders.map(|entry| format!("{path}/{}", entry.name)).collect();
+            found.folders.extend(folders.iter().cloned());
+            pending.extend(folders.into_iter().map(|folder| (folder, depth + 1)));
         }
         let has_partition = has("cpuset.cpus.partition");
         let is_v1 = has("cpuset.sched_load_balance");

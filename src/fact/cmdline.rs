@@ -111,6 +111,11 @@ impl BootLine {
         self.params.iter().filter(move |param| param.is(name))
     }
 
+    /// The names of all parameters, as written and in order.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.params.iter().map(|param| param.name.as_str())
+    }
+
     /// Is the line as long as the kernel's buffer, so that more may have stood on it?
     pub fn may_be_cut(&self) -> bool {
         may_be_cut(self.length)

@@ -10,7 +10,8 @@ use crate::reading::{NotUnderstood, Obstacle, Reading, quote};
 use crate::units::Micros;
 
 const DRIVER: &str = "sys/devices/system/cpu/cpuidle/current_driver";
-const DMA_LATENCY: &str = "dev/cpu_dma_latency";
+/// The device that PM QoS requests are made on: four bytes, a signed number of microseconds.
+pub(crate) const DMA_LATENCY: &str = "dev/cpu_dma_latency";
 
 /// What `/dev/cpu_dma_latency` reads when nobody asks for anything (`PM_QOS_CPU_LATENCY_DEFAULT_VALUE`).
 const NO_REQUEST: i32 = 2_000_000_000;

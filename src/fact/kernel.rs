@@ -57,6 +57,8 @@ pub(crate) enum BuildOption {
 }
 
 impl BuildOption {
+    const ALL: &[Self] = &[Self::RtGroupSched];
+
     fn name(self) -> &'static str {
         match self {
             Self::RtGroupSched => "CONFIG_RT_GROUP_SCHED",
@@ -66,6 +68,11 @@ impl BuildOption {
     fn line(self, config: &str) -> Option<&str> {
         config.lines().find(|line| line.strip_prefix(self.name()).is_some_and(|rest| rest.starts_with('=')))
     }
+}
+
+/// A kernel configuration reduced to the options that facts read.
+pub(crate) fn reduce_config(config: &str) -> String {
+    BuildOption::ALL.iter().filter_map(|option| option.line(config)).flat_map(|line| [line, "\n"]).collect()
 }
 
 /// Where distributions put the configuration of the kernel of this release; none for what is no file name.
@@ -124,10 +131,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_of_the_build() {
-        let config = "CONFIG_RT_GROUP_SCHED_X=y\n# CONFIG_SMP is not set\nCONFIG_RT_GROUP_SCHED=y\n";
-        assert_eq!(BuildOption::RtGroupSched.line(config), Some("CONFIG_RT_GROUP_SCHED=y"));
-        assert_eq!(BuildOption::RtGroupSched.line("# CONFIG_RT_GROUP_SCHED is not set\n"), None);
+    fn a_configuration_is_reduced_to_what_facts_read() {
+        let config = "CONFIG_LOCALVERSION=\"-x\"\nCONFIG_RT_GROUP_SCHED_X=y\nCONFIG_RT_GROUP_SCHED=y\nCONFIG_SMP=y\n";
+        assert_eq!(reduce_config(config), "CONFIG_RT_GROUP_SCHED=y\n");
+        assert_eq!(reduce_config("# CONFIG_RT_GROUP_SCHED is not set\n"), "");
         assert!(matches!(decompress_config(b"no gzip"), Reading::Malformed(_)));
         assert_eq!(config_path("6.1.0").as_deref(), Some("boot/config-6.1.0"));
         assert_eq!(config_path("../x"), None);

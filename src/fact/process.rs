@@ -13,7 +13,7 @@ use crate::reading::{Obstacle, Reading};
 const PROC: &str = "proc";
 
 /// The daemon's name, as `comm` has it.
-const IRQBALANCE: &str = "irqbalance";
+pub(crate) const IRQBALANCE: &str = "irqbalance";
 
 pub(super) const FACTS: &[Fact] = &[
     Fact {
@@ -116,6 +116,9 @@ fn names(host: &Host<'_>) -> Observation {
     look.answer(reading)
 }
 
+/// The variables by which irqbalance is told what to keep off: a mask, and a list for want of a mask.
+pub(crate) const BANNED_VARIABLES: [&str; 2] = ["IRQBALANCE_BANNED_CPUS", "IRQBALANCE_BANNED_CPULIST"];
+
 /// What an irqbalance says of CPUs in its environment.
 #[derive(Debug, PartialEq, Eq)]
 enum Banned {
@@ -131,11 +134,12 @@ fn banned_by_environment(environ: &str) -> Banned {
         let values = environ.split('\0').filter_map(|entry| entry.strip_prefix(name)?.strip_prefix('='));
         values.map(super::trim).find(|value| !value.is_empty())
     };
-    if let Some(mask) = variable("IRQBALANCE_BANNED_CPUS") {
-        return Banned::By("IRQBALANCE_BANNED_CPUS", CpuSet::parse_mask(mask));
+    let [by_mask, by_list] = BANNED_VARIABLES;
+    if let Some(mask) = variable(by_mask) {
+        return Banned::By(by_mask, CpuSet::parse_mask(mask));
     }
-    match variable("IRQBALANCE_BANNED_CPULIST") {
-        Some(list) => Banned::By("IRQBALANCE_BANNED_CPULIST", CpuSet::parse_list(list)),
+    match variable(by_list) {
+        Some(list) => Banned::By(by_list, CpuSet::parse_list(list)),
         None => Banned::Nothing,
     }
 }
