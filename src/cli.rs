@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::exit;
-use crate::output::Format;
+use crate::output::{DiffFormat, Format};
 use crate::preflight::Options;
 
 const EXAMPLES: &str = "\
@@ -71,6 +71,10 @@ pub enum Command {
     Rules(RulesCommand),
     /// Copy what an audit reads of a host into a tree that audits like it
     Capture(CaptureArgs),
+    /// Audit two trees for one plan and show what changed
+    ///
+    /// The exit code is 1 when a required rule got worse.
+    Diff(DiffArgs),
     /// Measure what tuning is worth: runs quietcore-bench, which has its own --help
     #[command(disable_help_flag = true)]
     Bench {
@@ -169,6 +173,26 @@ pub struct CaptureArgs {
     /// Leave the host's name where it stands in what is copied, as on the boot line
     #[arg(long)]
     pub keep_hostname: bool,
+}
+
+/// `quietcore diff`.
+#[derive(Args, Debug)]
+pub struct DiffArgs {
+    /// The tree before: a folder, not an archive
+    #[arg(value_name = "BEFORE")]
+    pub before: PathBuf,
+    /// The tree after
+    #[arg(value_name = "AFTER")]
+    pub after: PathBuf,
+    /// The plan
+    #[arg(long, value_name = "PLAN")]
+    pub plan: PathBuf,
+    /// A folder of rule files that add to the built-in rules or shadow one by id; may be repeated
+    #[arg(long, value_name = "DIR")]
+    pub rules: Vec<PathBuf>,
+    /// The format of the comparison
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub format: DiffFormat,
 }
 
 /// `quietcore plan`.

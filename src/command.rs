@@ -16,6 +16,7 @@ use crate::rule::{LoadErrors, RuleSet};
 mod bench;
 mod capture;
 mod check;
+mod diff;
 mod gate;
 mod generate;
 mod plan;
@@ -128,6 +129,7 @@ pub fn run(cli: Cli, streams: &mut Streams) -> Result<u8, Failure> {
         Command::Plan(command) => plan::run(command, streams),
         Command::Rules(command) => rules::run(command, &mut streams.out),
         Command::Capture(args) => capture::run(&args, streams),
+        Command::Diff(args) => diff::run(&args, streams),
         Command::Bench { args } => Err(bench::become_it(&args)),
         Command::Generate(command) => generate::run(&command, &mut streams.out),
     }?;

@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use crate::report::Report;
 
+mod diff;
 mod human;
 mod json;
+
+pub use self::diff::{DiffFormat, write_diff};
 
 /// A format of reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

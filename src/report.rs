@@ -1,5 +1,7 @@
 //! What an audit decided. Formats of output see this and nothing else.
 
+pub mod comparison;
+
 use crate::cpuset::CpuSet;
 use crate::exit;
 use crate::fact::{Cause, Source};

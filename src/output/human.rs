@@ -12,7 +12,7 @@ use crate::report::{Evidence, Finding, Report, Verdict};
 use crate::rule::Level;
 
 /// Symbol, blank, the longest word.
-const VERDICT_COLUMNS: usize = 9;
+pub(super) const VERDICT_COLUMNS: usize = 9;
 
 pub(super) fn write(report: &Report, style: Style, out: &mut dyn Write) -> io::Result<()> {
     let page = Page { id_columns: report.findings.iter().map(|f| f.rule.len()).max().unwrap_or(0), style };
@@ -35,13 +35,16 @@ pub(super) fn write(report: &Report, style: Style, out: &mut dyn Write) -> io::R
     page.summary(report, out)
 }
 
-struct Page {
-    id_columns: usize,
-    style: Style,
+/// What the lines of a report have in common: their columns and their width.
+pub(super) struct Page {
+    /// The width of the column of rule ids.
+    pub(super) id_columns: usize,
+    /// What the user wants to see of it.
+    pub(super) style: Style,
 }
 
 /// Symbol, word and colour of a verdict.
-fn look(finding: &Finding) -> (&'static str, &'static str, Color) {
+pub(super) fn look(finding: &Finding) -> (&'static str, &'static str, Color) {
     match (finding.verdict(), finding.level) {
         (Verdict::Pass, _) => ("+", "pass", Color::new().green()),
         (Verdict::Fail, Level::Required) => ("x", "FAIL", Color::new().red().bold()),
@@ -120,7 +123,7 @@ impl Page {
     }
 
     /// A line under a finding, dimmed, with a label before it.
-    fn labelled(&self, out: &mut dyn Write, label: &str, text: &str) -> io::Result<()> {
+    pub(super) fn labelled(&self, out: &mut dyn Write, label: &str, text: &str) -> io::Result<()> {
         let indent = self.indent();
         let mut label = label;
         let blank = " ".repeat(label.len());
@@ -131,7 +134,8 @@ impl Page {
         Ok(())
     }
 
-    fn heading_line(&self, out: &mut dyn Write, label: &str, text: &str) -> io::Result<()> {
+    /// A line above or below the findings, with a label in bold before it.
+    pub(super) fn heading_line(&self, out: &mut dyn Write, label: &str, text: &str) -> io::Result<()> {
         let mut label = label;
         let blank = " ".repeat(label.len());
         for line in self.lines(text, label.len() + 2) {
@@ -194,10 +198,20 @@ impl Page {
 }
 
 fn source_text(source: &Source) -> String {
+    let value = source_value(source);
     match (&source.text, &source.error) {
-        (_, Some(error)) => format!("{} ({error})", source.path),
-        (Some(text), None) if text.is_empty() => format!("{} is empty", source.path),
-        (Some(text), None) => format!("{}: {text}", source.path),
-        (None, None) => format!("{} (not there)", source.path),
+        (Some(text), None) if text.is_empty() => format!("{} is {value}", source.path),
+        (Some(_), None) => format!("{}: {value}", source.path),
+        _ => format!("{} {value}", source.path),
+    }
+}
+
+/// What was read of a source, or why nothing was.
+pub(super) fn source_value(source: &Source) -> String {
+    match (&source.text, &source.error) {
+        (_, Some(error)) => format!("({error})"),
+        (Some(text), None) if text.is_empty() => "empty".to_owned(),
+        (Some(text), None) => text.clone(),
+        (None, None) => "(not there)".to_owned(),
     }
 }
