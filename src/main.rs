@@ -28,7 +28,7 @@ fn main() -> ExitCode {
             exit::INTERNAL
         }
         Ok(Err(Failure::NotWritten(text))) => {
-            let _ = writeln!(streams.err, "{text}");
+            let _ = writeln!(streams.err, "{}", printable(&text));
             exit::INTERNAL
         }
         Ok(Err(Failure::NotStarted(code, text))) => {

@@ -7,6 +7,7 @@ use super::{Failure, Streams, open_root};
 use crate::capture::{Captured, Target, TargetError, capture};
 use crate::cli::CaptureArgs;
 use crate::exit;
+use crate::reading::printable;
 
 /// How many places a line of the summary names before it counts the rest.
 const NAMED: usize = 8;
@@ -47,7 +48,7 @@ fn summary(captured: &Captured, target: &Target, out: &mut dyn Write) -> io::Res
         line(out, "look at", &format!("{what}: see that you may pass it on"))?;
     }
     // Not wrapped: it is there to be copied.
-    let path = target.path().display();
+    let path = one_line(&target.path().display().to_string());
     match target {
         Target::Folder(_) => writeln!(out, "audit it  quietcore check --plan PLAN --root {path}"),
         Target::Archive(_) => {
@@ -57,21 +58,21 @@ fn summary(captured: &Captured, target: &Target, out: &mut dyn Write) -> io::Res
     }
 }
 
+/// Paths of a tree are anybody's, line breaks in them too.
+fn one_line(text: &str) -> String {
+    printable(text).replace('\n', "\\n")
+}
+
 /// A line with its label before it, wrapped.
 fn line(out: &mut dyn Write, label: &str, text: &str) -> io::Result<()> {
     let first = format!("{label:<10}");
     let blank = " ".repeat(first.len());
     let options = textwrap::Options::new(WIDTH).initial_indent(&first).subsequent_indent(&blank);
     let options = options.break_words(false).word_splitter(textwrap::WordSplitter::NoHyphenation);
-    for line in textwrap::wrap(&printable(text), options) {
+    for line in textwrap::wrap(&one_line(text), options) {
         writeln!(out, "{line}")?;
     }
     Ok(())
-}
-
-/// Paths of a tree come from whoever made it.
-fn printable(text: &str) -> String {
-    text.chars().flat_map(|c| if c.is_control() { c.escape_debug().collect() } else { vec![c] }).collect()
 }
 
 fn places<'a>(paths: impl ExactSizeIterator<Item = &'a String>) -> String {
