@@ -3,7 +3,7 @@
 //! systemd runs as PID 1 of namespaces of its own, over a root that shows the host's and keeps what is written in memory
 //! (`systemd/boot.sh`); the units are in `systemd/etc`. Where the host cannot do that, the test says why and passes. Nothing
 //! of the host is written but an empty cgroup and a temporary folder, which go when the machine goes. All its processes end
-//! with the test, even with one that is killed; then only the empty cgroup stays.
+//! with the test, even with one that is killed; only then do the cgroup and the folder stay.
 #![expect(clippy::unwrap_used, reason = "helpers of tests: what cannot go on has failed")]
 
 mod common;
@@ -113,7 +113,8 @@ impl Machine {
         let output = File::create(&said).unwrap();
         let root = scratch.path().join("root");
         fs::create_dir(&root).unwrap();
-        let cgroup = Cgroup::new(&format!("quietcore-test-{}", std::process::id()))?;
+        let unique = scratch.path().file_name().unwrap().display();
+        let cgroup = Cgroup::new(&format!("quietcore-test{unique}"))?;
 
         let mut command = Command::new("setpriv");
         // It does not outlive the thread that runs the test.
