@@ -12,6 +12,7 @@ mod expr;
 mod file;
 mod set;
 mod template;
+mod words;
 
 pub use check::parse;
 pub use expr::{Expr, SetOp};
@@ -142,6 +143,10 @@ pub struct Rule {
     pub why: String,
     /// Who says so.
     pub source: Vec<String>,
+    /// Where authorities disagree, and who says what.
+    pub differs: Vec<String>,
+    /// What to know before believing a verdict: false alarms, and what a pass does not say.
+    pub notes: Vec<String>,
     /// When it applies; always where there is none.
     pub when: Option<Condition>,
     /// Entries that must all hold.

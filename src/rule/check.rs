@@ -57,7 +57,9 @@ impl Check<'_> {
             title: self.text_of(file.title, "title"),
             level,
             why: self.text_of(file.why, "why"),
-            source: file.source.into_iter().map(|source| source.value).collect(),
+            source: self.texts_of(file.source, "source"),
+            differs: self.texts_of(file.differs, "differs"),
+            notes: self.texts_of(file.notes, "notes"),
             when,
             assert: file.assert.into_iter().filter_map(|entry| self.entry(entry)).collect(),
             any: file.any.into_iter().filter_map(|entry| self.entry(entry)).collect(),
@@ -93,6 +95,10 @@ impl Check<'_> {
             self.problem(value.span.clone(), format!("`{key}` is empty"), "nothing here", "write one sentence");
         }
         value.value
+    }
+
+    fn texts_of(&mut self, values: Vec<Spanned<String>>, key: &str) -> Vec<String> {
+        values.into_iter().map(|value| self.text_of(Some(value), key)).collect()
     }
 
     fn word_of<T: Copy>(&mut self, value: &Spanned<String>, key: &str, words: &[(&str, T)]) -> Option<T> {

@@ -5,8 +5,21 @@ use std::ops::Range;
 use crate::doc::{self, Spanned, Table, Value};
 use crate::problem::Problem;
 
-const RULE_KEYS: &[&str] =
-    &["schema", "id", "title", "level", "why", "source", "when", "otherwise", "fix", "assert", "any"];
+const RULE_KEYS: &[&str] = &[
+    "schema",
+    "id",
+    "title",
+    "level",
+    "why",
+    "source",
+    "differs",
+    "notes",
+    "when",
+    "otherwise",
+    "fix",
+    "assert",
+    "any",
+];
 const FIX_KEYS: &[&str] = &["runtime", "persistent", "boot"];
 
 /// The verbs of an entry.
@@ -25,6 +38,8 @@ pub(super) struct RuleFile {
     pub(super) level: Option<Spanned<String>>,
     pub(super) why: Option<Spanned<String>>,
     pub(super) source: Vec<Spanned<String>>,
+    pub(super) differs: Vec<Spanned<String>>,
+    pub(super) notes: Vec<Spanned<String>>,
     pub(super) when: Option<Spanned<String>>,
     pub(super) otherwise: Option<Spanned<String>>,
     pub(super) fix: FixTable,
@@ -57,6 +72,8 @@ pub(super) fn parse(text: &str, problems: &mut Vec<Problem>) -> Option<RuleFile>
     let mut table = doc::parse(text, problems)?;
     table.require(&["schema", "title", "level", "why"], problems);
     let has_entries = table.has("assert") || table.has("any");
+    let mut texts = |key: &str| table.take_strings(key, problems).map(|texts| texts.value).unwrap_or_default();
+    let (source, differs, notes) = (texts("source"), texts("differs"), texts("notes"));
     let file = RuleFile {
         has_entries,
         schema: table.take_integer("schema", problems),
@@ -64,7 +81,9 @@ pub(super) fn parse(text: &str, problems: &mut Vec<Problem>) -> Option<RuleFile>
         title: table.take_string("title", problems),
         level: table.take_string("level", problems),
         why: table.take_string("why", problems),
-        source: table.take_strings("source", problems).map(|source| source.value).unwrap_or_default(),
+        source,
+        differs,
+        notes,
         when: table.take_string("when", problems),
         otherwise: table.take_string("otherwise", problems),
         fix: table.take_table("fix", problems).map(|fix| fix_table(fix, problems)).unwrap_or_default(),

@@ -1,5 +1,6 @@
 //! Texts of rules with placeholders: `{offending}`, `{found}`, `{wanted}` and facts of the plan.
 
+use std::fmt;
 use std::ops::Range;
 
 use crate::fact::{self, Fact};
@@ -22,6 +23,19 @@ pub enum Piece {
     Wanted,
     /// A fact of the plan.
     Fact(&'static Fact),
+}
+
+/// As people read it: placeholders by their names, braces single.
+impl fmt::Display for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|piece| match piece {
+            Piece::Text(text) => f.write_str(text),
+            Piece::Offending => f.write_str("{offending}"),
+            Piece::Found => f.write_str("{found}"),
+            Piece::Wanted => f.write_str("{wanted}"),
+            Piece::Fact(fact) => write!(f, "{{{}}}", fact.name),
+        })
+    }
 }
 
 /// A placeholder that does not exist, at bytes of the text.
@@ -119,6 +133,13 @@ mod tests {
         assert_eq!(shown("a {{x}} b", false), r#"[("a {x} b")]"#);
         assert_eq!(shown("", false), "[]");
         assert!(shown("isolcpus={plan.hot}", false).contains("plan.hot"));
+    }
+
+    #[test]
+    fn a_template_prints_as_it_is_read() {
+        let text = "a {{x}} {found} of {plan.hot}, {offending}{wanted}";
+        let printed = parse(text, true).map(|template| template.to_string());
+        assert_eq!(printed.as_deref(), Ok("a {x} {found} of {plan.hot}, {offending}{wanted}"));
     }
 
     #[test]
