@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::cpuset::MAX_CPU;
 use crate::exit;
 use crate::output::{DiffFormat, Format};
 use crate::preflight::Options;
@@ -75,6 +76,8 @@ pub enum Command {
     ///
     /// The exit code is 1 when a required rule got worse.
     Diff(DiffArgs),
+    /// Explain a rule, or map what may happen on a CPU
+    Explain(ExplainArgs),
     /// Measure what tuning is worth: runs quietcore-bench, which has its own --help
     #[command(disable_help_flag = true)]
     Bench {
@@ -247,6 +250,56 @@ pub enum RulesCommand {
     },
     /// List the facts that rules may name, with their types
     Facts,
+}
+
+const EXPLAIN_EXAMPLES: &str = "\
+Examples:
+  quietcore explain isolated
+  quietcore explain cpu 21 --plan plan.toml";
+
+/// `quietcore explain`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = EXPLAIN_EXAMPLES,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    disable_help_subcommand = true
+)]
+pub struct ExplainArgs {
+    /// The rule's id
+    #[arg(required = true)]
+    pub id: Option<String>,
+    /// A folder of rule files that add to the built-in rules or shadow one by id; may be repeated
+    #[arg(long, value_name = "DIR")]
+    pub rules: Vec<PathBuf>,
+    /// What to explain instead of a rule.
+    #[command(subcommand)]
+    pub of: Option<ExplainCommand>,
+}
+
+/// What can be explained beside rules.
+#[derive(Debug, Subcommand)]
+pub enum ExplainCommand {
+    /// Map what may run, fire, tick or call back on a CPU, and which rule is about it
+    Cpu(ExplainCpuArgs),
+}
+
+/// `quietcore explain cpu`.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  quietcore explain cpu 21 --plan plan.toml")]
+pub struct ExplainCpuArgs {
+    /// The CPU's number
+    #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_CPU)))]
+    pub cpu: u32,
+    /// The plan
+    #[arg(long, value_name = "PLAN")]
+    pub plan: PathBuf,
+    /// The folder to read instead of the live host
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub root: PathBuf,
+    /// A folder of rule files that add to the built-in rules or shadow one by id; may be repeated
+    #[arg(long, value_name = "DIR")]
+    pub rules: Vec<PathBuf>,
 }
 
 /// `quietcore generate`: for maintainers, and for packages that ship the documentation.

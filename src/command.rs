@@ -17,8 +17,10 @@ mod bench;
 mod capture;
 mod check;
 mod diff;
+mod explain;
 mod gate;
 mod generate;
+mod page;
 mod plan;
 mod rules;
 
@@ -130,6 +132,7 @@ pub fn run(cli: Cli, streams: &mut Streams) -> Result<u8, Failure> {
         Command::Rules(command) => rules::run(command, &mut streams.out),
         Command::Capture(args) => capture::run(&args, streams),
         Command::Diff(args) => diff::run(&args, streams),
+        Command::Explain(args) => explain::run(args, &mut streams.out),
         Command::Bench { args } => Err(bench::become_it(&args)),
         Command::Generate(command) => generate::run(&command, &mut streams.out),
     }?;

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::rc::Rc;
 
 use crate::cpuset::CpuSet;
 use crate::reading::{NotUnderstood, Reading, quote};
@@ -345,6 +346,22 @@ impl Fact {
             Read::PerLine(_) => Some(Per::Line),
         };
         Type { kind: self.kind, per }
+    }
+
+    /// What it comes to on a host, read once; none for a family.
+    pub fn observe(&self, host: &Host<'_>) -> Option<Rc<Observation>> {
+        match self.read {
+            Read::One(read) => Some(host.observe(self, read)),
+            Read::PerCpu(_) | Read::PerLine(_) => None,
+        }
+    }
+
+    /// What it comes to for one CPU; none unless it has a value per CPU.
+    pub fn observe_at(&self, host: &Host<'_>, cpu: u32) -> Option<Observation> {
+        match self.read {
+            Read::PerCpu(read) => Some(read(host, cpu)),
+            Read::One(_) | Read::PerLine(_) => None,
+        }
     }
 
     /// Does it stand in the plan, or follow from it, so that an assertion about it alone says nothing of the host?

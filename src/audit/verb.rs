@@ -55,10 +55,7 @@ pub(super) fn judge(entry: &Assertion, host: &Host<'_>) -> Judgement {
 
 /// The value of a fact of one value.
 pub(super) fn observe(fact: &Fact, host: &Host<'_>) -> Option<Rc<Observation>> {
-    match fact.read {
-        Read::One(read) => Some(host.observe(fact, read)),
-        Read::PerCpu(_) | Read::PerLine(_) => None,
-    }
+    fact.observe(host)
 }
 
 /// A text with its placeholders filled in, as far as they are the plan's.

@@ -85,8 +85,7 @@ fn latency(host: &Host<'_>, cpu: u32) -> Observation {
     let mut look = Look::at(host);
     let driver = look.read_if_there(DRIVER).and_then(|text| word(&text));
     let request = request(&mut look, &driver, cpu);
-    let folder = format!("sys/devices/system/cpu/cpu{cpu}/cpuidle");
-    let states = states(&mut look, &folder);
+    let states = states(&mut look, cpu);
     let wanted = host.plan.max_wakeup_latency.unwrap_or(super::plan::DEFAULT_MAX_WAKEUP_LATENCY).0;
     // A request that is strict enough by itself keeps the CPU there, whatever its states are.
     if let Request::Of { micros, by } = &request
@@ -109,17 +108,31 @@ fn latency(host: &Host<'_>, cpu: u32) -> Observation {
 }
 
 /// An idle state of a CPU.
-struct State {
-    name: String,
-    /// In microseconds.
-    latency: Reading<u64>,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State {
+    /// As the driver calls it: `C1E`.
+    pub name: String,
+    /// What waking from it takes, in microseconds.
+    pub latency: Reading<u64>,
     /// Whether it may be entered.
-    enabled: Reading<bool>,
-    folder: String,
+    pub enabled: Reading<bool>,
+    /// Its folder, relative to the root: the CPU's, and `stateN` in it.
+    pub folder: String,
 }
 
-fn states(look: &mut Look<'_, '_>, folder: &str) -> Reading<Vec<State>> {
-    let listing = look.list(folder);
+/// The idle states of a CPU, the shallowest first.
+pub fn states_of(host: &Host<'_>, cpu: u32) -> Reading<Vec<State>> {
+    states(&mut Look::at(host), cpu)
+}
+
+/// The name of the driver that puts CPUs to sleep; `none` where there is none.
+pub fn driver(host: &Host<'_>) -> Reading<String> {
+    host.text(DRIVER).and_then(|text| word(&text))
+}
+
+fn states(look: &mut Look<'_, '_>, cpu: u32) -> Reading<Vec<State>> {
+    let folder = format!("sys/devices/system/cpu/cpu{cpu}/cpuidle");
+    let listing = look.list(&folder);
     listing.map(|listing| {
         let is_state = |name: &str| {
             name.strip_prefix("state").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))

@@ -225,6 +225,51 @@ impl Judged<'_, '_> {
     }
 }
 
+/// How an interrupt line comes to a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Its mask holds the CPU, and it can be moved: it may fire there at any time.
+    Asked,
+    /// Its mask does not, but it is delivered there until its next interrupt.
+    UntilNext,
+    /// It cannot be moved and is delivered there, for the I/O of other CPUs too.
+    Delivered,
+    /// It cannot be moved and fires there for I/O which that CPU submits.
+    ForItsOwn,
+}
+
+/// The live lines that come to a CPU, in their order, and those that cannot be judged.
+pub fn lines_at(host: &Host<'_>, cpu: u32) -> Reading<Vec<(Member, Reading<Reach>)>> {
+    let judged = Judged { host, pending: Vec::new(), own: Vec::new(), members: Vec::new() };
+    let affinity = |irq, name| judged.affinity(&mut Look::at(host), irq, name);
+    let alone = CpuSet::from_range(cpu..=cpu);
+    let family = host.lines();
+    family.members.as_ref().map(|members| {
+        let mut coming = Vec::new();
+        for member in members.iter().map(|(member, _)| member) {
+            let Member::Line { irq, can_be_moved, .. } = member else { continue };
+            let mask = match affinity(*irq, "smp_affinity") {
+                Reading::Value(mask) => mask,
+                other => {
+                    coming.push((member.clone(), other.map(|_| Reach::Asked)));
+                    continue;
+                }
+            };
+            let effective = affinity(*irq, "effective_affinity");
+            let is_here = effective.value().is_some_and(|effective| effective.contains(cpu));
+            let reach = match (can_be_moved, mask.contains(cpu)) {
+                (true, true) => Reach::Asked,
+                (true, false) if is_here => Reach::UntilNext,
+                (false, _) if is_here && mask != alone => Reach::Delivered,
+                (false, true) if mask == alone || effective.value().is_none() => Reach::ForItsOwn,
+                _ => continue,
+            };
+            coming.push((member.clone(), Reading::Value(reach)));
+        }
+        coming
+    })
+}
+
 /// The lines that can be moved and touch a hot CPU. For irqbalance, which would have moved them.
 ///
 /// # Errors
