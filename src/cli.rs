@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::cpuset::MAX_CPU;
 use crate::exit;
+use crate::fix::Form;
 use crate::output::{DiffFormat, Format};
 use crate::preflight::Options;
 
@@ -78,6 +79,8 @@ pub enum Command {
     Diff(DiffArgs),
     /// Explain a rule, or map what may happen on a CPU
     Explain(ExplainArgs),
+    /// Print how to mend what fails, for this host and plan; nothing is applied
+    Fix(FixArgs),
     /// Measure what tuning is worth: runs quietcore-bench, which has its own --help
     #[command(disable_help_flag = true)]
     Bench {
@@ -300,6 +303,35 @@ pub struct ExplainCpuArgs {
     /// A folder of rule files that add to the built-in rules or shadow one by id; may be repeated
     #[arg(long, value_name = "DIR")]
     pub rules: Vec<PathBuf>,
+}
+
+const FIX_EXAMPLES: &str = "\
+Examples:
+  quietcore fix --plan plan.toml                 everything, in four parts
+  quietcore fix --plan plan.toml --as runtime > fix.sh
+  quietcore fix --plan plan.toml --as cmdline    the boot line
+
+Read what it prints before you run it. quietcore applies nothing.";
+
+/// `quietcore fix`.
+#[derive(Args, Debug)]
+#[command(after_help = FIX_EXAMPLES)]
+pub struct FixArgs {
+    /// The plan
+    #[arg(long, value_name = "PLAN")]
+    pub plan: PathBuf,
+    /// The folder to read instead of the live host
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub root: PathBuf,
+    /// Only this form
+    #[arg(long = "as", value_name = "FORM")]
+    pub form: Option<Form>,
+    /// A folder of rule files that add to the built-in rules or shadow one by id; may be repeated
+    #[arg(long, value_name = "DIR")]
+    pub rules: Vec<PathBuf>,
+    /// A file of waivers: failures that are accepted need no mending
+    #[arg(long, value_name = "FILE")]
+    pub waivers: Option<PathBuf>,
 }
 
 /// `quietcore generate`: for maintainers, and for packages that ship the documentation.

@@ -18,6 +18,7 @@ mod capture;
 mod check;
 mod diff;
 mod explain;
+mod fix;
 mod gate;
 mod generate;
 mod page;
@@ -133,6 +134,7 @@ pub fn run(cli: Cli, streams: &mut Streams) -> Result<u8, Failure> {
         Command::Capture(args) => capture::run(&args, streams),
         Command::Diff(args) => diff::run(&args, streams),
         Command::Explain(args) => explain::run(args, &mut streams.out),
+        Command::Fix(args) => fix::run(args, &mut streams.out),
         Command::Bench { args } => Err(bench::become_it(&args)),
         Command::Generate(command) => generate::run(&command, &mut streams.out),
     }?;

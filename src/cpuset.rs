@@ -240,6 +240,20 @@ impl CpuSet {
         Ok(set)
     }
 
+    /// The set as the kernel prints and takes a mask (`%*pb`) on a host whose highest possible CPU is `last`: groups of 8
+    /// digits, the first one as wide as the CPUs need. A CPU beyond `last` widens it.
+    pub fn to_mask(&self, last: u32) -> String {
+        let last = self.last().unwrap_or(0).max(last.min(MAX_CPU));
+        let group = |index: u32| {
+            let bit = |bit: u32| u32::from(self.contains(index * u32::BITS + bit)) << bit;
+            (0..u32::BITS).map(bit).fold(0, |bits, bit| bits | bit)
+        };
+        let top = last / u32::BITS;
+        let width = (last % u32::BITS / 4 + 1) as usize;
+        let first = format!("{:0width$x}", group(top));
+        (0..top).rev().fold(first, |mask, index| format!("{mask},{:08x}", group(index)))
+    }
+
     fn combine(&self, other: &Self, combine: impl Fn(u64, u64) -> u64) -> Self {
         let word = |set: &Self, index: usize| set.words.get(index).copied().unwrap_or(0);
         let length = self.words.len().max(other.words.len());
@@ -559,6 +573,23 @@ mod tests {
         }
         for text in ["0x3c", "goodfood,1", "123456789", "-1", "+f", "(null)", "3;c"] {
             assert_eq!(mask(text), "error", "{text:?}");
+        }
+    }
+
+    #[test]
+    fn masks_as_the_kernel_prints_them() {
+        let mask = |list: &str, last| CpuSet::parse_list(list).unwrap().to_mask(last);
+        assert_eq!(mask("0-15", 15), "ffff");
+        assert_eq!(mask("0-5", 5), "3f");
+        assert_eq!(mask("0-20,24-28", 31), "1f1fffff");
+        assert_eq!(mask("0-1,6-15", 35), "0,0000ffc3");
+        assert_eq!(mask("0-35", 35), "f,ffffffff");
+        assert_eq!(mask("64", 71), "01,00000000,00000000");
+        assert_eq!(mask("", 31), "00000000");
+        assert_eq!(mask("40", 3), "100,00000000");
+        for list in ["", "0", "31-32", "0-1,63,64,100"] {
+            let set = CpuSet::parse_list(list).unwrap();
+            assert_eq!(CpuSet::parse_mask(&set.to_mask(127)), Ok(set));
         }
     }
 

@@ -9,6 +9,7 @@ pub mod cpuset;
 pub mod doc;
 pub mod exit;
 pub mod fact;
+pub mod fix;
 pub mod output;
 pub mod plan;
 pub mod preflight;

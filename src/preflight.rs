@@ -92,7 +92,8 @@ pub struct Preflight {
     pub root: Root,
     /// What the host is to run.
     pub plan: Plan,
-    rules: RuleSet,
+    /// By which rules.
+    pub rules: RuleSet,
     waivers: Waivers,
     strict: bool,
 }

@@ -15,7 +15,7 @@ const LAYERS: &[&[&str]] = &[
     &["fact"],
     &["rule", "report"],
     &["audit", "waiver", "output", "capture"],
-    &["preflight"],
+    &["preflight", "fix"],
     &["command", "cli"],
     &["main"],
 ];

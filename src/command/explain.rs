@@ -115,5 +115,5 @@ fn fixes(rule: &Rule, page: &mut Page<'_>) -> io::Result<()> {
             page.labelled(label, LABEL, &text.to_string())?;
         }
     }
-    Ok(())
+    page.text("quietcore fix --plan PLAN prints the commands for a host and a plan.")
 }

@@ -57,6 +57,8 @@ pub struct Param {
     pub name: String,
     /// What follows the first `=`, without the quotes around it; none for a bare word.
     pub value: Option<String>,
+    /// The whole parameter as it stands on the line, quotes and all.
+    pub written: String,
 }
 
 impl Param {
@@ -76,10 +78,11 @@ impl std::fmt::Display for Param {
     }
 }
 
-/// The parameters of a boot line that are the kernel's: what follows ` -- ` is init's and left out.
+/// The parameters of a boot line that are the kernel's: what follows ` -- ` is init's and left out of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootLine {
     params: Vec<Param>,
+    of_init: Option<String>,
     length: usize,
 }
 
@@ -94,16 +97,28 @@ impl BootLine {
             return Err(NotUnderstood);
         }
         let mut params = Vec::new();
+        let mut of_init = None;
         let mut rest = line.trim_start_matches(is_space);
         while !rest.is_empty() {
             let (param, tail) = next_param(rest);
             if param.name == "--" && param.value.is_none() {
+                of_init = Some(rest.trim_end_matches(is_space).to_owned());
                 break;
             }
             params.push(param);
             rest = tail.trim_start_matches(is_space);
         }
-        Ok(Self { params, length: line.len() })
+        Ok(Self { params, of_init, length: line.len() })
+    }
+
+    /// The kernel's parameters, in order.
+    pub fn params(&self) -> &[Param] {
+        &self.params
+    }
+
+    /// What is init's, from the `--` on, as it stands on the line.
+    pub fn of_init(&self) -> Option<&str> {
+        self.of_init.as_deref()
     }
 
     /// The occurrences of a parameter, in order.
@@ -163,17 +178,18 @@ fn next_param(text: &str) -> (Param, &str) {
         }
     }
     let (token, rest) = body.split_at(end);
+    let written = text[..text.len() - rest.len()].to_owned();
     // The whole token's closing quote comes off when it began with one, the value's when the value does.
     let token = if quoted { token.strip_suffix('"').unwrap_or(token) } else { token };
     let param = match equals {
-        None => Param { name: token.to_owned(), value: None },
+        None => Param { name: token.to_owned(), value: None, written },
         Some(equals) => {
             let value = token.get(equals + 1..).unwrap_or_default();
             let value = match value.strip_prefix('"') {
                 Some(inner) => inner.strip_suffix('"').unwrap_or(inner),
                 None => value,
             };
-            Param { name: token[..equals].to_owned(), value: Some(value.to_owned()) }
+            Param { name: token[..equals].to_owned(), value: Some(value.to_owned()), written }
         }
     };
     (param, rest)
@@ -428,6 +444,16 @@ mod tests {
         assert_eq!(tokens("a --b --=c \"--\" d"), ["a|-", "--b|-", "--|c"]);
         assert_eq!(tokens(""), [""; 0]);
         assert_eq!(tokens("\n\0"), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_written_can_be_written_again() {
+        let text = "ro  isolcpus=\"2-3\" \"nohz_full=2 3\" dyndbg=\"file a.c +p\" --  -s \"b c\" \n";
+        let line = BootLine::parse(text).unwrap();
+        let written: Vec<&str> = line.params().iter().map(|param| param.written.as_str()).collect();
+        assert_eq!(written, ["ro", "isolcpus=\"2-3\"", "\"nohz_full=2 3\"", "dyndbg=\"file a.c +p\""]);
+        assert_eq!(line.of_init(), Some("--  -s \"b c\""));
+        assert_eq!(BootLine::parse("ro").unwrap().of_init(), None);
     }
 
     #[test]
