@@ -98,6 +98,10 @@ pub(super) fn wanted(situation: &Situation<'_>) -> Wanted {
             wanted.caution("irq_affinity", "no housekeeping CPU is known that irqaffinity= could name");
         } else {
             wanted.set("irqaffinity", situation.housekeeping.to_string(), &["irq_affinity"]);
+            // Seen on 6.1: virtio_net spreads its lines over all CPUs whatever the default mask says.
+            let spread = "drivers that place their lines themselves (virtio, many network cards) heed it not: --as runtime, at \
+                          each boot by --as systemd";
+            wanted.caution("irq_affinity", spread);
         }
         if situation.hot.contains(BOOT_CPU) {
             wanted.caution("irq_affinity", "CPU 0 is hot: the kernel adds it to irqaffinity= whatever it says");
