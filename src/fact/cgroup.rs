@@ -3,6 +3,8 @@
 //! Sources: Documentation/admin-guide/cgroup-v2.rst (cpuset partitions), Documentation/admin-guide/cgroup-v1/cpusets.rst
 //! (sched_load_balance), kernel/sched/isolation.c and kernel/cgroup/cpuset.c of Linux 6.12.
 
+use std::path::Path;
+
 use super::cmdline::{self, IsolCpus};
 use super::host::quoted;
 use super::{Cause, Doubt, Fact, Host, Kind, Look, Observation, Read};
@@ -51,7 +53,7 @@ fn isolated(host: &Host<'_>) -> Observation {
     let Walk { groups, unseen, .. } = walk(host.root);
     let v1_root = groups.iter().find(|group| group.is_v1).map(Group::hierarchy);
     for (path, doubt) in &unseen {
-        if !v1_root.is_some_and(|root| path.starts_with(root)) {
+        if !v1_root.is_some_and(|root| is_below(path, root)) {
             look.doubt(doubt.clone(), None);
         }
     }
@@ -60,9 +62,8 @@ fn isolated(host: &Host<'_>) -> Observation {
         partition(&mut look, group, &mut found, &mut invalid);
     }
     if let Some(root) = v1_root {
-        let is_below = |path: &str| path.starts_with(root);
-        let cpusets: Vec<&Group> = groups.iter().filter(|group| is_below(&group.path)).collect();
-        let unseen = unseen.iter().find(|(path, _)| is_below(path)).map(|(_, doubt)| doubt.clone());
+        let cpusets: Vec<&Group> = groups.iter().filter(|group| is_below(&group.path, root)).collect();
+        let unseen = unseen.iter().find(|(path, _)| is_below(path, root)).map(|(_, doubt)| doubt.clone());
         let Unbalanced { least, most, doubt } = unbalanced_by_v1(&mut look, root, &cpusets, unseen);
         found.add(&mut look, CGROUPS, "cgroup v1 (cpuset.sched_load_balance 0)", Reading::Value(least.clone()));
         if let Some(doubt) = doubt.filter(|_| most != Some(least)) {
@@ -82,6 +83,11 @@ fn isolated(host: &Host<'_>) -> Observation {
     } else {
         look.cpus(Reading::NotExposed)
     }
+}
+
+/// Is the folder this one, or below it? `cpuset` is not above `cpuset.d`.
+fn is_below(path: &str, folder: &str) -> bool {
+    Path::new(path).starts_with(folder)
 }
 
 /// The union of what the mechanisms isolate.
