@@ -91,10 +91,12 @@ fn name(host: &Host<'_>, pid: u32) -> Reading<String> {
     })
 }
 
+/// Process 2 of a host is `kthreadd`, and of a container it is another or none. Not every runtime leaves a mark (containerd
+/// leaves none), but a tree may lack process 2 for want of interest: it is judged by the marks.
 fn is_in_container(host: &Host<'_>) -> bool {
     let marks = ["run/systemd/container", "run/.containerenv", ".dockerenv"];
-    let is_marked = marks.iter().any(|mark| host.root.exists(mark).value().is_some());
-    is_marked && name(host, 2).value().is_none_or(|name| name != "kthreadd")
+    let may_be_one = || host.root.is_live() || marks.iter().any(|mark| host.root.exists(mark).value().is_some());
+    name(host, 2).value().is_none_or(|name| name != "kthreadd") && may_be_one()
 }
 
 fn names(host: &Host<'_>) -> Observation {
