@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use super::cmdline::BootLine;
 use super::kernel::Release;
+use super::process::Processes;
 use super::{Bearing, Doubt, Fact, Family, Gap, Note, Observation, Source, Value};
 use crate::cpuset::CpuSet;
 use crate::plan::Plan;
@@ -20,6 +21,7 @@ pub struct Host<'a> {
     pub plan: &'a Plan,
     texts: RefCell<BTreeMap<String, Reading<String>>>,
     lines: OnceCell<Rc<Family>>,
+    processes: OnceCell<Reading<Processes>>,
     observations: RefCell<BTreeMap<&'static str, Rc<Observation>>>,
     boot_line: OnceCell<Reading<BootLine>>,
 }
@@ -32,6 +34,7 @@ impl<'a> Host<'a> {
             plan,
             texts: RefCell::default(),
             lines: OnceCell::new(),
+            processes: OnceCell::new(),
             observations: RefCell::default(),
             boot_line: OnceCell::new(),
         }
@@ -60,6 +63,11 @@ impl<'a> Host<'a> {
     /// The live interrupt lines, read once.
     pub(crate) fn lines(&self) -> Rc<Family> {
         Rc::clone(self.lines.get_or_init(|| Rc::new(super::irq::read_lines(self))))
+    }
+
+    /// The processes that can be seen, read once.
+    pub(super) fn processes(&self) -> &Reading<Processes> {
+        self.processes.get_or_init(|| Processes::read(self))
     }
 
     /// The boot line, parsed once.

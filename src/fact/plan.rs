@@ -122,8 +122,9 @@ fn idle(host: &Host<'_>) -> Observation {
 
 /// The siblings to be left idle, as far as they are known.
 pub(super) fn idle_cpus(host: &Host<'_>) -> CpuSet {
-    match idle(host).reading {
-        Reading::Value(Value::Cpus(idle)) => idle,
+    let observation = super::find("plan.idle").map(|fact| host.observe(fact, idle));
+    match observation.as_ref().map(|observation| &observation.reading) {
+        Some(Reading::Value(Value::Cpus(idle))) => idle.clone(),
         _ => CpuSet::new(),
     }
 }

@@ -3,8 +3,6 @@
 //! Sources: proc(5); irqbalance(1) and its changes to 2026-03 (1.1.0 bans isolated and tickless CPUs by itself, 1.8.0 knows
 //! `IRQBALANCE_BANNED_CPULIST`).
 
-use std::collections::BTreeSet;
-
 use super::host::Look;
 use super::{Doubt, Fact, Host, Kind, Observation, Read, Source, Value};
 use crate::cpuset::{CpuSet, ListError};
@@ -39,7 +37,7 @@ pub(super) const FACTS: &[Fact] = &[
 ];
 
 /// The processes that can be seen.
-struct Processes {
+pub(super) struct Processes {
     names: Vec<(u32, String)>,
     gap: Option<Doubt>,
 }
@@ -49,7 +47,7 @@ impl Processes {
     ///
     /// Not exposed where process 1 cannot be seen (`hidepid`), and in a container, whose own processes say nothing of the
     /// host's; kernel threads are seen only where all processes are.
-    fn read(host: &Host<'_>) -> Reading<Self> {
+    pub(super) fn read(host: &Host<'_>) -> Reading<Self> {
         let listing = host.root.list(PROC);
         let first = name(host, 1);
         listing.and_then(|listing| {
@@ -101,19 +99,19 @@ fn is_in_container(host: &Host<'_>) -> bool {
 
 fn names(host: &Host<'_>) -> Observation {
     let mut look = Look::at(host);
-    let processes = Processes::read(host);
-    match &processes {
+    let processes = host.processes();
+    match processes {
         Reading::Value(processes) => look.source(processes.source()),
         other => {
             look.source(Source::of("proc/1/comm", &other.as_ref().map(|_| String::new())));
             look.note("the processes of the host are not visible");
         }
     }
-    let reading = processes.map(|processes| {
-        if let Some(doubt) = processes.gap {
-            look.doubt(doubt, None);
+    let reading = processes.as_ref().map(|processes| {
+        if let Some(doubt) = &processes.gap {
+            look.doubt(doubt.clone(), None);
         }
-        Value::Words(processes.names.into_iter().map(|(_, name)| name).collect::<BTreeSet<_>>())
+        Value::Words(processes.names.iter().map(|(_, name)| name.clone()).collect())
     });
     look.answer(reading)
 }
@@ -148,7 +146,7 @@ fn banned_by_environment(environ: &str) -> Banned {
 
 fn irqbalance_banned(host: &Host<'_>) -> Observation {
     let mut look = Look::at(host);
-    let reading = Processes::read(host).and_then(|processes| {
+    let reading = host.processes().as_ref().and_then(|processes| {
         let pids: Vec<u32> =
             processes.names.iter().filter(|(_, name)| name == IRQBALANCE).map(|(pid, _)| *pid).collect();
         if pids.is_empty() {
