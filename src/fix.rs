@@ -8,14 +8,14 @@
 //! interrupt handlers, the running boot line. Only numbers, lists and words of this program ever stand outside of
 //! comments and of the running line itself, and comments hold no control character.
 
-use std::fmt::Write as _;
+use std::rc::Rc;
 
 use crate::cpuset::CpuSet;
 use crate::fact::cmdline::BootLine;
 use crate::fact::{self, Host, Observation, Value, cpu};
 use crate::plan::Plan;
 use crate::reading::Reading;
-use crate::report::{Finding, Report, Verdict};
+use crate::report::{Finding, Remedy, Report, Verdict};
 use crate::rule::{Level, Rule, RuleSet};
 
 mod cmdline;
@@ -25,6 +25,21 @@ mod text;
 mod tuned;
 
 use text::Text;
+
+/// The rules that every form answers, or says of that it cannot: the base, in report order.
+const ANSWERED: &[&str] = &[
+    "isolated",
+    "siblings",
+    "nohz_full",
+    "rcu_nocbs",
+    "irq_affinity",
+    "irqbalance",
+    "governor",
+    "cstate",
+    "thp",
+    "memlock",
+    "rt_throttle",
+];
 
 /// In which form remedies are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -109,12 +124,11 @@ impl<'s> Situation<'s> {
         let possible = host.possible();
         let bounded = |set: CpuSet| possible.as_ref().map_or_else(|| set.clone(), |possible| &set & possible);
         let online = host.cpus(cpu::ONLINE).value().cloned();
-        let set = |name: &str| known_set(host, name).unwrap_or_default();
-        let idle = bounded(set("plan.idle"));
+        let idle = bounded(shown(host, "plan.idle"));
         Self {
             hot: bounded(host.plan.hot_cpus()),
             idle: online.as_ref().map_or_else(|| idle.clone(), |online| &idle & online),
-            housekeeping: bounded(set("plan.housekeeping")),
+            housekeeping: bounded(shown(host, "plan.housekeeping")),
             possible,
             online,
             host,
@@ -131,19 +145,12 @@ impl<'s> Situation<'s> {
             Form::Systemd => systemd::print(self),
             Form::Tuned => tuned::print(self),
         };
-        let mut all = String::new();
-        match form {
-            Some(form) => all = one(form),
-            None => {
-                for form in Form::ALL {
-                    let gap = if all.is_empty() { "" } else { "\n" };
-                    // The whole is nothing to run: a part that is has its own `--as`.
-                    let _ =
-                        writeln!(all, "{gap}######## quietcore fix --as {}\n\n{}", form.name(), one(form).trim_end());
-                }
-            }
+        if let Some(form) = form {
+            return one(form);
         }
-        all
+        // The whole is nothing to run: each part is what its own `--as` prints.
+        let part = |form: Form| format!("######## quietcore fix --as {}\n\n{}", form.name(), one(form).trim_end());
+        Form::ALL.map(part).join("\n\n") + "\n"
     }
 
     fn plan(&self) -> &'s Plan {
@@ -167,13 +174,12 @@ impl<'s> Situation<'s> {
         self.report.findings.iter().any(|finding| finding.rule == id && finding.verdict() == Verdict::Waived)
     }
 
-    /// The needs that a form does not know.
-    fn others(&self, known: &[&str]) -> impl Iterator<Item = Need<'s>> + '_ {
-        let known: Vec<String> = known.iter().map(|id| (*id).to_owned()).collect();
-        self.needs().filter(move |need| !known.iter().any(|id| need.is_builtin(id)))
+    /// The needs of the rules that every form answers, in report order.
+    fn answered(&self) -> impl Iterator<Item = Need<'s>> + '_ {
+        ANSWERED.iter().filter_map(|id| self.need(id))
     }
 
-    fn observe(&self, name: &str) -> Option<std::rc::Rc<Observation>> {
+    fn observe(&self, name: &str) -> Option<Rc<Observation>> {
         fact::find(name)?.observe(self.host)
     }
 
@@ -187,10 +193,7 @@ impl<'s> Situation<'s> {
 
     /// The CPUs that a fact shows for certain.
     fn shown(&self, name: &str) -> CpuSet {
-        match self.observe(name).as_deref().map(|observation| &observation.reading) {
-            Some(Reading::Value(Value::Cpus(cpus))) => cpus.clone(),
-            _ => CpuSet::new(),
-        }
+        shown(self.host, name)
     }
 
     /// The kernel's version; where it is not known, as the newest.
@@ -219,9 +222,9 @@ impl<'s> Situation<'s> {
         }
     }
 
-    /// What needs have to say that a form does not know: their own texts.
-    fn own_texts(&self, text: &mut Text, known: &[&str], pick: fn(&crate::report::Remedy) -> &Option<String>) {
-        for need in self.others(known) {
+    /// What needs have to say that no form knows: their own texts.
+    fn own_texts(&self, text: &mut Text, pick: fn(&Remedy) -> &Option<String>) {
+        for need in self.needs().filter(|need| !ANSWERED.iter().any(|id| need.is_builtin(id))) {
             text.blank();
             text.comment(&need.headline());
             match pick(&need.finding.remedy) {
@@ -232,9 +235,21 @@ impl<'s> Situation<'s> {
     }
 }
 
-fn known_set(host: &Host<'_>, name: &str) -> Option<CpuSet> {
-    match &fact::find(name)?.observe(host)?.reading {
-        Reading::Value(Value::Cpus(cpus)) => Some(cpus.clone()),
-        _ => None,
+fn shown(host: &Host<'_>, name: &str) -> CpuSet {
+    match fact::find(name).and_then(|fact| fact.observe(host)).as_deref().map(|observation| &observation.reading) {
+        Some(Reading::Value(Value::Cpus(cpus))) => cpus.clone(),
+        _ => CpuSet::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::builtin;
+
+    #[test]
+    fn the_base_rules_are_answered() {
+        let base: Vec<&str> = builtin::FILES[..builtin::BASE].iter().map(|(id, _)| *id).collect();
+        assert_eq!(ANSWERED, base);
     }
 }

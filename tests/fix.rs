@@ -96,6 +96,18 @@ fn the_forms_for_the_fixtures() {
     }
 }
 
+/// In the empty tree ten of the eleven base rules fail or are unknown: each form has a word on each.
+#[test]
+fn every_form_speaks_of_every_failure() {
+    for form in ["cmdline", "runtime", "systemd", "tuned"] {
+        let told = of_fixture("bare", form);
+        for (id, _) in &quietcore::rule::builtin::FILES[..quietcore::rule::builtin::BASE] {
+            let is_told = told.lines().any(|line| line.starts_with('#') && line.contains(id));
+            assert!(is_told || *id == "rt_throttle", "{form} says nothing of {id}: {told}");
+        }
+    }
+}
+
 #[test]
 fn all_forms_behind_each_other() {
     let all = answer(["--plan", "fixtures/mistuned/plan.toml", "--root", "fixtures/mistuned/root"]);

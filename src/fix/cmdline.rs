@@ -10,21 +10,6 @@ use crate::fact::Member;
 use crate::fact::cmdline::Param;
 use crate::reading::Reading;
 
-/// The rules that the boot line may answer.
-const KNOWN: &[&str] = &[
-    "isolated",
-    "siblings",
-    "nohz_full",
-    "rcu_nocbs",
-    "irq_affinity",
-    "irqbalance",
-    "governor",
-    "cstate",
-    "thp",
-    "memlock",
-    "rt_throttle",
-];
-
 /// `isolcpus=` knows the flag `managed_irq` from this version on. Before it, an unknown flag voids the parameter.
 const MANAGED_IRQ_SINCE: (u32, u32) = (5, 6);
 
@@ -72,6 +57,17 @@ impl Wanted {
 
     fn is_unset(&self, param: &Param) -> bool {
         self.unset.iter().any(|(name, _)| param.is(name))
+    }
+
+    /// The rules that parameters answer.
+    pub(super) fn answers(&self) -> Vec<&'static str> {
+        let mut rules: Vec<&'static str> = Vec::new();
+        for rule in self.set.iter().flat_map(|setting| &setting.rules) {
+            if !rules.contains(rule) {
+                rules.push(rule);
+            }
+        }
+        rules
     }
 
     /// The parameters as they stand on a line.
@@ -287,7 +283,7 @@ pub(super) fn print(situation: &Situation<'_>) -> String {
     text.comment("It lasts, and takes a reboot.");
     let wanted = wanted(situation);
     let (line, edits) = merged(situation, &wanted);
-    for need in KNOWN.iter().filter_map(|id| situation.need(id)) {
+    for need in situation.answered() {
         let id = need.finding.rule.as_str();
         text.blank();
         text.comment(&need.headline());
@@ -307,7 +303,7 @@ pub(super) fn print(situation: &Situation<'_>) -> String {
             text.below(elsewhere(id));
         }
     }
-    situation.own_texts(&mut text, KNOWN, |remedy| &remedy.boot);
+    situation.own_texts(&mut text, |remedy| &remedy.boot);
     if edits.is_empty() {
         return text.done();
     }

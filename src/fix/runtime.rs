@@ -61,8 +61,7 @@ pub(super) fn print(situation: &Situation<'_>) -> String {
             step(situation, need, &mut text);
         }
     }
-    let known: Vec<&str> = STEPS.iter().map(|(id, _)| *id).collect();
-    situation.own_texts(&mut text, &known, |remedy| &remedy.runtime);
+    situation.own_texts(&mut text, |remedy| &remedy.runtime);
     text.blank();
     text.line("exit \"$failed\"");
     text.done()

@@ -5,21 +5,6 @@
 
 use super::{Situation, Text, runtime};
 
-/// The rules that units answer.
-const KNOWN: &[&str] = &[
-    "isolated",
-    "siblings",
-    "nohz_full",
-    "rcu_nocbs",
-    "irq_affinity",
-    "irqbalance",
-    "governor",
-    "cstate",
-    "thp",
-    "memlock",
-    "rt_throttle",
-];
-
 /// Those that the script of `--as runtime` answers.
 const BY_SCRIPT: &[&str] = &["siblings", "irq_affinity", "governor", "cstate", "thp", "rt_throttle", "isolated"];
 
@@ -44,7 +29,7 @@ pub(super) fn print(situation: &Situation<'_>) -> String {
         text.line("[Service]");
         text.line(&format!("Environment=IRQBALANCE_BANNED_CPULIST={}", situation.hot));
     }
-    situation.own_texts(&mut text, KNOWN, |remedy| &remedy.persistent);
+    situation.own_texts(&mut text, |remedy| &remedy.persistent);
     text.done()
 }
 

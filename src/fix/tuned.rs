@@ -6,21 +6,6 @@ use super::{Situation, Text, cmdline};
 use crate::fact::Value;
 use crate::reading::Reading;
 
-/// The rules that a profile answers, or of which it says that it does not.
-const KNOWN: &[&str] = &[
-    "isolated",
-    "siblings",
-    "nohz_full",
-    "rcu_nocbs",
-    "irq_affinity",
-    "irqbalance",
-    "governor",
-    "cstate",
-    "thp",
-    "memlock",
-    "rt_throttle",
-];
-
 pub(super) fn print(situation: &Situation<'_>) -> String {
     let mut text = Text::default();
     situation.head(&mut text, "A TuneD profile");
@@ -48,7 +33,7 @@ pub(super) fn print(situation: &Situation<'_>) -> String {
             text.below(instead);
         }
     }
-    situation.own_texts(&mut text, KNOWN, |remedy| &remedy.persistent);
+    situation.own_texts(&mut text, |remedy| &remedy.persistent);
     text.done()
 }
 
@@ -114,12 +99,14 @@ fn interrupts(situation: &Situation<'_>, text: &mut Text) {
 }
 
 fn bootloader(situation: &Situation<'_>, text: &mut Text) {
-    let parameters = cmdline::wanted(situation).parameters();
+    let wanted = cmdline::wanted(situation);
+    let parameters = wanted.parameters();
     if parameters.is_empty() {
         return;
     }
     text.blank();
     text.line("[bootloader]");
-    text.comment("After a reboot; for which failures: --as cmdline. TuneD adds and takes nothing away: what stands in the boot loader's own configuration goes first, and of two isolcpus= the kernel refuses the second.");
+    text.comment(&format!("{}: after a reboot; what --as cmdline says of each", wanted.answers().join(", ")));
+    text.below("TuneD adds and takes nothing away: what stands in the boot loader's own configuration goes first, and of two isolcpus= the kernel refuses the second");
     text.line(&format!("cmdline_quietcore={parameters}"));
 }
