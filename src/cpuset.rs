@@ -328,6 +328,11 @@ impl<'a> Region<'a> {
         if self.end > last {
             return Err(ListError::OutOfRange { cpu: u64::from(self.end), last });
         }
+        // All of every group: the whole range, and so is a region without a stride.
+        if self.used == self.group {
+            set.insert_range(self.start, self.end);
+            return Ok(());
+        }
         let mut start = self.start;
         while start <= self.end {
             if let Some(used_end) = self.used.checked_sub(1) {
