@@ -452,6 +452,15 @@ else = "else \u001b[2J {offending}"
 }
 
 #[test]
+fn a_waived_failure_was_judged() {
+    let laid = Tree::tuned().thp("[always] madvise never").lay();
+    let waiver = "[[waiver]]\nrule = \"thp\"\nreason = \"r\"\nowner = \"o\"\nexpires = 2999-01-01\n";
+    fs::write(laid.dir.path().join("waivers.toml"), waiver).unwrap();
+    let out = laid.check(&["--only", "thp", "--waivers", "waivers.toml", "--quiet"]).done().answer(0);
+    assert!(out.contains("\npass: 0 passed, 0 failed, 1 waived"), "{out}");
+}
+
+#[test]
 fn colours_change_no_word() {
     let plain = run(MISTUNED, &[]).done().answer(1);
     let colored = run(MISTUNED, &["--color", "always"]).done().answer(1);

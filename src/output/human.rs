@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use owo_colors::{OwoColorize, Style as Color};
 
 use super::{Detail, Style};
+use crate::exit;
 use crate::fact::Source;
 use crate::reading::printable;
 use crate::report::{Evidence, Finding, Report, Verdict};
@@ -159,9 +160,11 @@ impl Page {
     fn summary(&self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
         let (word, color) = match (report.verdict(), report.exit_code()) {
             (Verdict::Fail, _) => ("FAIL", Color::new().red().bold()),
-            (Verdict::Unknown, 0) => ("pass with unknowns", Color::new().yellow().bold()),
+            (Verdict::Unknown, exit::PASSED) => ("pass with unknowns", Color::new().yellow().bold()),
             (Verdict::Unknown, _) => ("UNKNOWN (strict)", Color::new().yellow().bold()),
-            _ if report.count(Verdict::Pass) == 0 => ("nothing judged", Color::new().yellow().bold()),
+            _ if report.count(Verdict::Pass) + report.count(Verdict::Waived) == 0 => {
+                ("nothing judged", Color::new().yellow().bold())
+            }
             _ => ("pass", Color::new().green().bold()),
         };
         let advised =
