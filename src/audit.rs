@@ -109,13 +109,13 @@ fn all(entries: &[Assertion], host: &Host<'_>) -> Vec<Judgement> {
 /// One of several must hold: pass before unknown before fail. A failure speaks with the words of the entries that have an
 /// `else`; the others are further ways to hold, and that each of them is not taken is no news.
 fn any(entries: &[Assertion], host: &Host<'_>) -> Judgement {
-    let judged: Vec<Judgement> = entries.iter().map(|entry| verb::judge(entry, host)).collect();
-    let has_words = entries.iter().any(|entry| entry.otherwise.is_some());
-    let outcomes: Vec<Outcome> = judged.iter().map(|judgement| judgement.outcome).collect();
-    if let Some(at) = outcomes.iter().position(|outcome| *outcome == Outcome::Holds) {
-        return judged.into_iter().nth(at).unwrap_or_else(nothing);
+    let mut judged: Vec<Judgement> = entries.iter().map(|entry| verb::judge(entry, host)).collect();
+    let is = |outcome| move |judgement: &Judgement| judgement.outcome == outcome;
+    if let Some(at) = judged.iter().position(is(Outcome::Holds)) {
+        return judged.swap_remove(at);
     }
-    let outcome = if outcomes.contains(&Outcome::Unknown) { Outcome::Unknown } else { Outcome::Fails };
+    let has_words = entries.iter().any(|entry| entry.otherwise.is_some());
+    let outcome = if judged.iter().any(is(Outcome::Unknown)) { Outcome::Unknown } else { Outcome::Fails };
     let mut joined = Judgement { outcome, ..nothing() };
     for (entry, judgement) in entries.iter().zip(judged) {
         // What is known to fail is not what keeps the verdict open.
