@@ -10,7 +10,6 @@ use crate::exit;
 use crate::fact::Host;
 use crate::output::{self, Detail, Format, Style};
 use crate::plan::Plan;
-use crate::report::Verdict;
 use crate::topology::{Request, suggest};
 
 /// The rule that holds a plan against the topology of a host.
@@ -30,10 +29,12 @@ pub(super) fn run(command: PlanCommand, streams: &mut Streams) -> Result<u8, Fai
             let root = open_root(&root)?;
             let mut rules = load_rules(&[])?;
             rules.retain(|rule| rule.id == RULE);
+            // Advised beside other rules; here it is the question.
+            rules.require(&[RULE.to_owned()]);
             let report = audit(&rules, &Host::new(&root, &plan), false);
             let style = Style { detail: Detail::Normal, width: WIDTH, elapsed: None };
             output::write(&report, Format::Human, style, &mut streams.out)?;
-            Ok(if report.count(Verdict::Fail) > 0 { exit::FAILED } else { exit::PASSED })
+            Ok(report.exit_code())
         }
     }
 }
