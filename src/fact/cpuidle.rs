@@ -40,17 +40,13 @@ pub(super) const FACTS: &[Fact] = &[
     },
 ];
 
-fn word(text: &str) -> Reading<String> {
-    super::parse_word(text).map_or_else(|NotUnderstood| Reading::Malformed(quote(text)), Reading::Value)
-}
-
 /// `intel_idle.max_cstate` means something to intel_idle and `processor.max_cstate` to acpi_idle; 0 sends intel_idle
 /// away, so that acpi_idle takes over, and is 1 to acpi_idle. Which one drives is not shown where there is no driver (or
 /// it cannot be read): then only a line that caps both is a cap.
 fn max_cstate(host: &Host<'_>) -> Observation {
     let mut look = Look::at(host);
     let _ = look.read(cmdline::PATH);
-    let driver = look.read(DRIVER).and_then(|text| word(&text));
+    let driver = look.read(DRIVER).parse(super::parse_word);
     let reading = host.boot_line().as_ref().and_then(|line| {
         let intel = line.integer("intel_idle.max_cstate");
         let acpi = line.integer("processor.max_cstate").map(|(param, n)| (param, n.max(1)));
@@ -83,7 +79,7 @@ fn max_cstate(host: &Host<'_>) -> Observation {
 
 fn latency(host: &Host<'_>, cpu: u32) -> Observation {
     let mut look = Look::at(host);
-    let driver = look.read_if_there(DRIVER).and_then(|text| word(&text));
+    let driver = look.read_if_there(DRIVER).parse(super::parse_word);
     let request = request(&mut look, &driver, cpu);
     let states = states(&mut look, cpu);
     let wanted = host.plan.max_wakeup_latency.unwrap_or(super::plan::DEFAULT_MAX_WAKEUP_LATENCY).0;
@@ -127,20 +123,14 @@ pub fn states_of(host: &Host<'_>, cpu: u32) -> Reading<Vec<State>> {
 
 /// The name of the driver that puts CPUs to sleep; `none` where there is none.
 pub fn driver(host: &Host<'_>) -> Reading<String> {
-    host.text(DRIVER).and_then(|text| word(&text))
+    host.text(DRIVER).parse(super::parse_word)
 }
 
 fn states(look: &mut Look<'_, '_>, cpu: u32) -> Reading<Vec<State>> {
     let folder = format!("sys/devices/system/cpu/cpu{cpu}/cpuidle");
     let listing = look.list(&folder);
     listing.map(|listing| {
-        let is_state = |name: &str| {
-            name.strip_prefix("state").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
-        };
-        let mut names: Vec<String> =
-            listing.entries.into_iter().map(|e| e.name).filter(|name| is_state(name)).collect();
-        names.sort_by_key(|name| (name.len(), name.clone()));
-        names.into_iter().map(|name| State::read(look, format!("{folder}/{name}"))).collect()
+        listing.numbers("state").into_iter().map(|state| State::read(look, format!("{folder}/state{state}"))).collect()
     })
 }
 
