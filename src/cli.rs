@@ -227,6 +227,8 @@ pub enum PlanCommand {
         #[arg(long, value_name = "DIR", default_value = "/")]
         root: PathBuf,
     },
+    /// Print the JSON Schema of plans, for editors
+    Schema,
 }
 
 /// `quietcore rules`.
@@ -253,6 +255,8 @@ pub enum RulesCommand {
     },
     /// List the facts that rules may name, with their types
     Facts,
+    /// Print the JSON Schema of rule files, for editors
+    Schema,
 }
 
 const EXPLAIN_EXAMPLES: &str = "\

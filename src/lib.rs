@@ -18,6 +18,7 @@ pub mod reading;
 pub mod report;
 pub mod root;
 pub mod rule;
+pub mod schema;
 pub mod topology;
 pub mod units;
 pub mod waiver;

@@ -9,11 +9,14 @@ use std::path::Path;
 use crate::cpuset::{BootGrammar, CpuSet, ListError, MAX_CPU};
 use crate::doc::{self, LoadError, Spanned, Table, Value};
 use crate::problem::{FileProblems, Problem};
+use crate::schema;
 use crate::units::{Bytes, Micros, UnitError};
 
-/// The keys of a plan, in the order in which they are written.
-const KEYS: &[&str] =
-    &["nic", "realtime", "locked-memory", "max-wakeup-latency", "idle", "housekeeping", "require", "hot", "cold"];
+use keys::KEYS;
+
+mod keys;
+
+pub use keys::json_schema;
 
 /// A plan without contradictions.
 #[derive(Clone, Debug, PartialEq)]
@@ -102,7 +105,7 @@ pub fn is_interface_name(name: &str) -> bool {
 /// May a role have this name? The plan's own keys are kept, because in TOML a key belongs to the header above it:
 /// `idle = "29"` below `[hot]` would become a hot role.
 pub fn is_role_name(name: &str) -> bool {
-    !name.is_empty() && !KEYS.contains(&name) && !name.contains(char::is_control)
+    !name.is_empty() && !keys::is_key(name) && !name.contains(char::is_control)
 }
 
 /// What a set of CPUs is for.
@@ -153,7 +156,7 @@ impl Reader<'_> {
             name: name.to_owned(),
             text: self.text.to_owned(),
         };
-        table.finish(KEYS, &mut self.problems);
+        table.finish(&schema::names(KEYS), &mut self.problems);
         self.overlaps();
         plan
     }
@@ -232,7 +235,7 @@ impl Reader<'_> {
         let header = if purpose == Use::Hot { "[hot]" } else { "[cold]" };
         for (name, value) in table.into_entries() {
             if !is_role_name(&name.value) {
-                let (message, help) = if KEYS.contains(&name.value.as_str()) {
+                let (message, help) = if keys::is_key(&name.value) {
                     let message = format!("`{}` is a key of the plan, not a role", name.value);
                     (message, "move it above the first [header], or rename the role")
                 } else {

@@ -10,12 +10,14 @@ pub mod builtin;
 mod check;
 mod expr;
 mod file;
+mod keys;
 mod set;
 mod template;
 mod words;
 
 pub use check::parse;
 pub use expr::{Expr, SetOp};
+pub use keys::json_schema;
 pub use set::{LoadErrors, RuleSet, load_folder as lint_folder};
 pub use template::{Piece, Template};
 

@@ -1,6 +1,6 @@
 //! The layers of the sources, by the paths that they name: a module uses what lies below it and nothing above.
 //!
-//! `{cpuset, units, exit, problem, reading, doc} <- {root, plan, topology} <- fact <- rule, report <- audit, waiver <- command,
+//! `{cpuset, units, exit, problem, reading, doc, schema} <- {root, plan, topology} <- fact <- rule, report <- audit, waiver <- command,
 //! cli, main`; `output` sees the report; a rule is loaded without a host; `root` alone opens the files of a host.
 #![expect(clippy::unwrap_used, reason = "helpers of tests: what cannot go on has failed")]
 
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// The layers, the lowest first. Modules of one layer may use each other, as long as that does not go round.
 const LAYERS: &[&[&str]] = &[
-    &["cpuset", "units", "exit", "problem", "reading", "doc"],
+    &["cpuset", "units", "exit", "problem", "reading", "doc", "schema"],
     &["root", "plan", "topology"],
     &["fact"],
     &["rule", "report"],

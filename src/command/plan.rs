@@ -9,7 +9,7 @@ use crate::cli::PlanCommand;
 use crate::exit;
 use crate::fact::Host;
 use crate::output::{self, Detail, Format, Style};
-use crate::plan::Plan;
+use crate::plan::{self, Plan};
 use crate::topology::{Request, suggest};
 
 /// The rule that holds a plan against the topology of a host.
@@ -22,6 +22,10 @@ pub(super) fn run(command: PlanCommand, streams: &mut Streams) -> Result<u8, Fai
             let suggested = suggest(&root, &Request { nic, hot, cold });
             let suggested = suggested.map_err(|error| Failure::Usage(format!("error: {error}")))?;
             write!(streams.out, "{suggested}")?;
+            Ok(exit::PASSED)
+        }
+        PlanCommand::Schema => {
+            writeln!(streams.out, "{:#}", plan::json_schema())?;
             Ok(exit::PASSED)
         }
         PlanCommand::Check { plan, root } => {

@@ -7,7 +7,7 @@ use crate::cli::RulesCommand;
 use crate::exit;
 use crate::fact::{self, count};
 use crate::reading::printable;
-use crate::rule::{Rule, lint_folder};
+use crate::rule::{self, Rule, lint_folder};
 
 pub(super) fn run(command: RulesCommand, out: &mut impl Write) -> Result<u8, Failure> {
     match command {
@@ -39,6 +39,7 @@ pub(super) fn run(command: RulesCommand, out: &mut impl Write) -> Result<u8, Fai
                 writeln!(out, "    {}", fact.about)?;
             }
         }
+        RulesCommand::Schema => writeln!(out, "{:#}", rule::json_schema())?,
     }
     Ok(exit::PASSED)
 }

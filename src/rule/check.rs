@@ -2,18 +2,15 @@
 
 use std::ops::Range;
 
-use super::file::{self, Entry, FixTable, RuleFile, VERBS};
+use super::file::{self, Entry, FixTable, RuleFile};
+use super::keys::{self, ABSENT, LEVELS, OTHERWISE, VERBS};
 use super::{Absent, Amount, Assertion, Condition, Expr, Fix, Level, Otherwise, Rule, SCHEMA, Template, Verb};
 use super::{expr, template};
 use crate::doc::{self, Spanned, Value as Toml, wrong_type};
-use crate::fact::{self, Kind, Type, Value};
+use crate::fact::{Kind, Type, Value};
 use crate::problem::{FileProblems, Problem, did_you_mean};
+use crate::schema;
 use crate::units::{Bytes, Micros, UnitError};
-
-const LEVELS: &[(&str, Level)] = &[("required", Level::Required), ("advised", Level::Advised)];
-const OTHERWISE: &[(&str, Otherwise)] = &[("not-applicable", Otherwise::NotApplicable), ("pass", Otherwise::Pass)];
-const ABSENT: &[(&str, Absent)] =
-    &[("unknown", Absent::Unknown), ("fail", Absent::Fail), ("pass", Absent::Pass), ("empty", Absent::Empty)];
 
 /// Reads and checks the text of a rule file called `name`, whose stem is `stem`.
 ///
@@ -120,10 +117,8 @@ impl Check<'_> {
             }
             return None;
         };
-        let fact = fact::find(&when.value).filter(|fact| fact.is_of_plan() && fact.kind != Kind::Cpus);
-        let Some(fact) = fact else {
-            let known: Vec<&str> =
-                fact::facts().filter(|f| f.is_of_plan() && f.kind != Kind::Cpus).map(|fact| fact.name).collect();
+        let Some(fact) = keys::conditions().find(|fact| fact.name == when.value) else {
+            let known: Vec<&str> = keys::conditions().map(|fact| fact.name).collect();
             let help = match did_you_mean(&when.value, known.iter().copied()) {
                 Some(close) => format!("did you mean `{close}`?"),
                 None => format!("write one of {}", known.join(", ")),
@@ -199,7 +194,7 @@ impl Check<'_> {
                 entry.header,
                 "an entry without a verb",
                 "asserts nothing",
-                format!("add one of {}", VERBS.join(", ")),
+                format!("add one of {}", schema::names(VERBS).join(", ")),
             );
             return None;
         };

@@ -2,33 +2,10 @@
 
 use std::ops::Range;
 
+use super::keys::{self, VERBS};
 use crate::doc::{self, Spanned, Table, Value};
 use crate::problem::Problem;
-
-const RULE_KEYS: &[&str] = &[
-    "schema",
-    "id",
-    "title",
-    "level",
-    "why",
-    "source",
-    "differs",
-    "notes",
-    "when",
-    "otherwise",
-    "fix",
-    "assert",
-    "any",
-];
-const FIX_KEYS: &[&str] = &["runtime", "persistent", "boot"];
-
-/// The verbs of an entry.
-pub(super) const VERBS: &[&str] =
-    &["within", "avoids", "is", "is-not", "one-of", "includes", "excludes", "at-least", "at-most"];
-const ENTRY_KEYS: &[&str] = &[
-    "that", "within", "avoids", "is", "is-not", "one-of", "includes", "excludes", "at-least", "at-most", "absent",
-    "holds", "else",
-];
+use crate::schema;
 
 /// A rule file, taken apart.
 pub(super) struct RuleFile {
@@ -70,8 +47,8 @@ pub(super) struct Entry {
 /// Takes a rule file apart. Wrong types, unknown and missing keys are problems; what could be read is returned.
 pub(super) fn parse(text: &str, problems: &mut Vec<Problem>) -> Option<RuleFile> {
     let mut table = doc::parse(text, problems)?;
-    table.require(&["schema", "title", "level", "why"], problems);
     let has_entries = table.has("assert") || table.has("any");
+    table.require(&schema::required(keys::RULE), problems);
     let mut texts = |key: &str| table.take_strings(key, problems).map(|texts| texts.value).unwrap_or_default();
     let (source, differs, notes) = (texts("source"), texts("differs"), texts("notes"));
     let file = RuleFile {
@@ -90,7 +67,7 @@ pub(super) fn parse(text: &str, problems: &mut Vec<Problem>) -> Option<RuleFile>
         assert: entries(&mut table, "assert", problems),
         any: entries(&mut table, "any", problems),
     };
-    table.finish(RULE_KEYS, problems);
+    table.finish(&schema::names(keys::RULE), problems);
     Some(file)
 }
 
@@ -100,7 +77,7 @@ fn fix_table(mut table: Table, problems: &mut Vec<Problem>) -> FixTable {
         persistent: table.take_string("persistent", problems),
         boot: table.take_string("boot", problems),
     };
-    table.finish(FIX_KEYS, problems);
+    table.finish(&schema::names(keys::FIX), problems);
     fix
 }
 
@@ -110,13 +87,14 @@ fn entries(table: &mut Table, key: &str, problems: &mut Vec<Problem>) -> Vec<Ent
 }
 
 fn entry(mut table: Table, problems: &mut Vec<Problem>) -> Entry {
-    table.require(&["that"], problems);
+    let keys = keys::of_entry();
+    table.require(&schema::required(&keys), problems);
     let header = table.header();
     let that = table.take_string("that", problems);
-    let verbs = VERBS.iter().filter_map(|verb| table.take_value(verb).map(|value| (*verb, value))).collect();
+    let verbs = VERBS.iter().filter_map(|verb| Some((verb.name, table.take_value(verb.name)?))).collect();
     let absent = table.take_string("absent", problems);
     let holds = table.take_string("holds", problems);
     let otherwise = table.take_string("else", problems);
-    table.finish(ENTRY_KEYS, problems);
+    table.finish(&schema::names(&keys), problems);
     Entry { header, that, verbs, absent, holds, otherwise }
 }
