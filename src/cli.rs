@@ -345,4 +345,14 @@ pub enum GenerateCommand {
     Vocabulary,
     /// The built-in rules as a Markdown table
     Rules,
+    /// The manual pages, one a subcommand, into a folder that is there
+    Man {
+        /// The folder
+        dir: PathBuf,
+    },
+    /// The completions of a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
 }

@@ -136,7 +136,7 @@ pub fn run(cli: Cli, streams: &mut Streams) -> Result<u8, Failure> {
         Command::Explain(args) => explain::run(args, &mut streams.out),
         Command::Fix(args) => fix::run(args, &mut streams.out),
         Command::Bench { args } => Err(bench::become_it(&args)),
-        Command::Generate(command) => generate::run(&command, &mut streams.out),
+        Command::Generate(command) => generate::run(command, &mut streams.out),
     }?;
     streams.out.flush()?;
     Ok(code)

@@ -1,13 +1,16 @@
 //! `quietcore generate`: the parts of the documentation that are made from the program, so that they cannot drift.
 
 use std::io::{self, Write};
+use std::path::Path;
+
+use clap::CommandFactory;
 
 use super::{Failure, load_rules};
-use crate::cli::GenerateCommand;
+use crate::cli::{Cli, GenerateCommand};
 use crate::exit;
 use crate::fact;
 
-pub(super) fn run(command: &GenerateCommand, out: &mut impl Write) -> Result<u8, Failure> {
+pub(super) fn run(command: GenerateCommand, out: &mut impl Write) -> Result<u8, Failure> {
     match command {
         GenerateCommand::Vocabulary => {
             row(out, &["fact", "type", "files", "what it is"])?;
@@ -25,8 +28,20 @@ pub(super) fn run(command: &GenerateCommand, out: &mut impl Write) -> Result<u8,
                 row(out, &[&id, rule.level.name(), &rule.title, &rule.source.join("; ")])?;
             }
         }
+        GenerateCommand::Man { dir } => manual(&dir)?,
+        GenerateCommand::Completions { shell } => {
+            // By way of a buffer: clap_complete panics when it cannot write.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "quietcore", &mut script);
+            out.write_all(&script)?;
+        }
     }
     Ok(exit::PASSED)
+}
+
+/// Writes the page of the program and one a subcommand, `quietcore-plan-suggest.1`.
+fn manual(dir: &Path) -> io::Result<()> {
+    clap_mangen::generate_to(Cli::command(), dir)
 }
 
 /// A row of a Markdown table. A bar would end its cell early, even between backticks.
