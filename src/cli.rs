@@ -1,7 +1,7 @@
 //! The command line: what a user types, and its help.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
 
@@ -93,12 +93,9 @@ pub enum Command {
     Generate(GenerateCommand),
 }
 
-/// What an audit is made of.
+/// What a host is held against.
 #[derive(Args, Debug)]
 pub struct AuditArgs {
-    /// The folder to read instead of the live host
-    #[arg(long, value_name = "DIR", default_value = "/")]
-    pub root: PathBuf,
     /// A folder of rule files that add to the built-in rules or shadow one by id; may be repeated
     #[arg(long, value_name = "DIR")]
     pub rules: Vec<PathBuf>,
@@ -117,10 +114,10 @@ pub struct AuditArgs {
 }
 
 impl AuditArgs {
-    /// As the library takes them.
-    pub fn options(&self) -> Options {
+    /// As the library takes them, for one root.
+    pub fn options(&self, root: &Path) -> Options {
         Options {
-            root: self.root.clone(),
+            root: root.to_owned(),
             rules: self.rules.clone(),
             only: self.only.clone(),
             skip: self.skip.clone(),
@@ -136,12 +133,18 @@ pub struct CheckArgs {
     /// The plan; without one the host is judged for a plan made for it
     #[arg(long, value_name = "PLAN")]
     pub plan: Option<PathBuf>,
-    /// What to judge, and by which rules.
+    /// The folder to read instead of the live host; may be repeated: a report each, and all verdicts side by side
+    #[arg(long = "root", value_name = "DIR", default_value = "/")]
+    pub roots: Vec<PathBuf>,
+    /// By which rules and waivers.
     #[command(flatten)]
     pub audit: AuditArgs,
     /// The format of the report
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     pub format: Format,
+    /// Write the report to this file, as a whole or not at all, and nothing to standard output
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
     /// Only what did not pass, and the summary
     #[arg(long, short, conflicts_with = "verbose")]
     pub quiet: bool,
@@ -156,7 +159,10 @@ pub struct GateArgs {
     /// The plan
     #[arg(long, value_name = "PLAN")]
     pub plan: PathBuf,
-    /// What to judge, and by which rules.
+    /// The folder to read instead of the live host
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub root: PathBuf,
+    /// By which rules and waivers.
     #[command(flatten)]
     pub audit: AuditArgs,
     /// Pin to the CPUs of this role of the plan before becoming the command

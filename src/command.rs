@@ -18,6 +18,7 @@ mod capture;
 mod check;
 mod diff;
 mod explain;
+mod file;
 mod fix;
 mod gate;
 mod generate;
@@ -95,6 +96,8 @@ pub struct Streams {
     pub out: Stream<io::StdoutLock<'static>>,
     /// Diagnostics.
     pub err: Stream<io::StderrLock<'static>>,
+    /// Do files have colours? Only on demand: a file is no terminal, whatever standard output is.
+    has_color_in_files: bool,
 }
 
 impl Streams {
@@ -106,7 +109,11 @@ impl Streams {
             Color::Always => (ColorChoice::Always, ColorChoice::Always),
             Color::Never => (ColorChoice::Never, ColorChoice::Never),
         };
-        Self { out: Stream::new(io::stdout().lock(), out), err: Stream::new(io::stderr().lock(), err) }
+        Self {
+            out: Stream::new(io::stdout().lock(), out),
+            err: Stream::new(io::stderr().lock(), err),
+            has_color_in_files: color == Color::Always,
+        }
     }
 }
 

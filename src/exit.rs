@@ -24,3 +24,25 @@ pub const TABLE: &[(u8, &str)] = &[
     (UNKNOWN, "`--strict` only: nothing failed, but a required rule could not be judged"),
     (INTERNAL, "internal error; never a pass"),
 ];
+
+/// The worst of some codes: an internal error, a mistake, a failure, an unknown verdict under `--strict`, a pass.
+pub fn worst(codes: impl IntoIterator<Item = u8>) -> u8 {
+    const WORST_FIRST: [u8; 5] = [INTERNAL, USAGE, FAILED, UNKNOWN, PASSED];
+    // A code that is not in the list is an internal error, like the first that is.
+    let rank = |code: &u8| WORST_FIRST.iter().position(|other| other == code).unwrap_or(0);
+    codes.into_iter().min_by_key(rank).unwrap_or(PASSED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistake_is_worse_than_a_failure_and_that_than_an_unknown() {
+        assert_eq!(worst([]), PASSED);
+        assert_eq!(worst([PASSED, UNKNOWN, PASSED]), UNKNOWN);
+        assert_eq!(worst([UNKNOWN, FAILED]), FAILED);
+        assert_eq!(worst([FAILED, USAGE, UNKNOWN]), USAGE);
+        assert_eq!(worst([USAGE, INTERNAL]), INTERNAL);
+    }
+}

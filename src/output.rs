@@ -3,11 +3,15 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use crate::report::Report;
+use crate::report::{Report, Survey};
 
 mod diff;
+mod github;
 mod human;
 mod json;
+mod junit;
+mod matrix;
+mod prometheus;
 
 pub use self::diff::{DiffFormat, write_diff};
 
@@ -18,6 +22,12 @@ pub enum Format {
     Human,
     /// For machines: schema 1.
     Json,
+    /// For GitLab and Jenkins: JUnit XML, a test case a rule.
+    Junit,
+    /// For the textfile collector of node_exporter: metrics.
+    Prometheus,
+    /// For GitHub Actions: an annotation a finding.
+    Github,
 }
 
 /// How much a human report says.
@@ -49,8 +59,27 @@ pub struct Style {
 /// # Errors
 /// What the stream answers.
 pub fn write(report: &Report, format: Format, style: Style, out: &mut dyn Write) -> io::Result<()> {
+    write_survey(Survey::of(report), format, style, out)
+}
+
+/// Writes the reports of one root or of several. Of several, people get a report each and a matrix, machines one document.
+///
+/// # Errors
+/// What the stream answers.
+pub fn write_survey(survey: Survey<'_>, format: Format, style: Style, out: &mut dyn Write) -> io::Result<()> {
     match format {
-        Format::Human => human::write(report, style, out),
-        Format::Json => json::write(report, out),
+        Format::Human => {
+            for report in survey.reports {
+                human::write(report, style, out)?;
+                if survey.is_of_several() {
+                    writeln!(out)?;
+                }
+            }
+            if survey.is_of_several() { matrix::write(survey, style.width, out) } else { Ok(()) }
+        }
+        Format::Json => json::write(survey, out),
+        Format::Junit => junit::write(survey, out),
+        Format::Prometheus => prometheus::write(survey, out),
+        Format::Github => github::write(survey, out),
     }
 }

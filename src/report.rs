@@ -133,6 +133,15 @@ pub struct Remedy {
     pub boot: Option<String>,
 }
 
+impl Remedy {
+    /// Its steps: when each takes effect, in a word, and what to do.
+    pub fn steps(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        [("now", &self.runtime), ("lasting", &self.persistent), ("reboot", &self.boot)]
+            .into_iter()
+            .filter_map(|(when, step)| Some((when, step.as_deref()?)))
+    }
+}
+
 /// A rule's part of the report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
@@ -264,5 +273,41 @@ impl Report {
             Verdict::Unknown if self.strict => exit::UNKNOWN,
             _ => exit::PASSED,
         }
+    }
+}
+
+/// A root that could not be audited, though others were.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The root as the user named it.
+    pub root: String,
+    /// Why: a lowercase fragment.
+    pub why: String,
+}
+
+/// The audits of one root, or of several.
+#[derive(Clone, Copy, Debug)]
+pub struct Survey<'r> {
+    /// A report a root that was audited, in the order of the command line.
+    pub reports: &'r [Report],
+    /// The roots that could not be.
+    pub refusals: &'r [Refusal],
+}
+
+impl<'r> Survey<'r> {
+    /// The survey of a single root.
+    pub fn of(report: &'r Report) -> Self {
+        Self { reports: std::slice::from_ref(report), refusals: &[] }
+    }
+
+    /// Is it about more than one root? Formats then say which one they speak of.
+    pub fn is_of_several(&self) -> bool {
+        self.reports.len() + self.refusals.len() > 1
+    }
+
+    /// The worst exit code of all roots.
+    pub fn exit_code(&self) -> u8 {
+        let refused = self.refusals.iter().map(|_| exit::USAGE);
+        exit::worst(self.reports.iter().map(Report::exit_code).chain(refused))
     }
 }

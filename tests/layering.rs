@@ -34,6 +34,7 @@ const OPENS_FILES: &[(&str, &str)] = &[
     ("doc.rs", "plans, rules and waivers, which users name"),
     ("rule/set.rs", "folders of rules, which users name"),
     ("capture/write.rs", "the tree that it writes"),
+    ("command/file.rs", "the file of --output, which is written"),
 ];
 
 /// A source file of the package.

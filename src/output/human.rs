@@ -99,13 +99,9 @@ impl Page {
     }
 
     fn remedy(&self, finding: &Finding, out: &mut dyn Write) -> io::Result<()> {
-        let remedy = &finding.remedy;
-        for (label, text) in
-            [("now:    ", &remedy.runtime), ("lasting:", &remedy.persistent), ("reboot: ", &remedy.boot)]
-        {
-            if let Some(text) = text {
-                self.labelled(out, label, text)?;
-            }
+        for (when, text) in finding.remedy.steps() {
+            let label = format!("{when}:");
+            self.labelled(out, &format!("{label:<8}"), text)?;
         }
         Ok(())
     }

@@ -6,7 +6,22 @@ use serde::Serialize;
 
 use crate::cpuset::CpuSet;
 use crate::fact::{Cause, Source};
-use crate::report::{Finding, Offending, PlanSummary, Remedy, Report, Verdict};
+use crate::report::{Finding, Offending, PlanSummary, Refusal, Remedy, Report, Survey, Verdict};
+
+/// Of several roots: an object about all of them, with a report each.
+#[derive(Serialize)]
+struct JsonSurvey<'r> {
+    schema: u32,
+    exit_code: u8,
+    reports: Vec<JsonReport<'r>>,
+    refusals: Vec<JsonRefusal<'r>>,
+}
+
+#[derive(Serialize)]
+struct JsonRefusal<'r> {
+    root: &'r str,
+    why: &'r str,
+}
 
 #[derive(Serialize)]
 struct JsonReport<'r> {
@@ -100,9 +115,24 @@ struct JsonFix<'r> {
     boot: Option<&'r str>,
 }
 
-pub(super) fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, &JsonReport::of(report))?;
+pub(super) fn write(survey: Survey<'_>, out: &mut dyn Write) -> io::Result<()> {
+    match survey.reports {
+        [report] if !survey.is_of_several() => serde_json::to_writer_pretty(&mut *out, &JsonReport::of(report))?,
+        _ => serde_json::to_writer_pretty(&mut *out, &JsonSurvey::of(survey))?,
+    }
     writeln!(out)
+}
+
+impl<'r> JsonSurvey<'r> {
+    fn of(survey: Survey<'r>) -> Self {
+        let refusal = |refusal: &'r Refusal| JsonRefusal { root: &refusal.root, why: &refusal.why };
+        Self {
+            schema: 1,
+            exit_code: survey.exit_code(),
+            reports: survey.reports.iter().map(JsonReport::of).collect(),
+            refusals: survey.refusals.iter().map(refusal).collect(),
+        }
+    }
 }
 
 impl<'r> JsonReport<'r> {
