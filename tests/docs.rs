@@ -19,7 +19,7 @@ use quietcore::rule::{self, RuleSet};
 use quietcore::waiver::Waivers;
 
 /// The documents that are about the program, from the top of the repository.
-const DOCUMENTS: &[&str] = &["README.md", "rules/README.md", "CONTRIBUTING.md"];
+const DOCUMENTS: &[&str] = &["README.md", "rules/README.md", "CONTRIBUTING.md", "contrib/README.md"];
 
 const END: &str = "<!-- end -->";
 
