@@ -17,6 +17,9 @@ use thiserror::Error;
 /// hostile `0-4294967295` from becoming half a gigabyte of bits.
 pub const MAX_CPU: u32 = u16::MAX as u32;
 
+/// How many strides one list may have: a boot line of 4096 bytes, the longest there is, has room for fewer.
+const MAX_STRIDES: usize = 1024;
+
 const WORD_BITS: u32 = u64::BITS;
 
 /// A set of CPU numbers from 0 to [`MAX_CPU`].
@@ -48,6 +51,9 @@ pub enum ListError {
     /// A stride `:used/group` whose group is empty or smaller than what is used of it.
     #[error("`{0}` is not a usable stride")]
     BadStride(String),
+    /// More strides than any boot line has room for: each may take thousands of steps.
+    #[error("more than {0} strides")]
+    TooManyStrides(usize),
     /// A group of a mask that is not 1 to 8 hex digits.
     #[error("`{0}` is not a group of 1 to 8 hex digits")]
     NotHex(String),
@@ -202,12 +208,17 @@ impl CpuSet {
     pub fn parse_boot_list(text: &str, grammar: BootGrammar) -> Result<Self, ListError> {
         let mut set = Self::new();
         let mut rest = text.as_bytes();
+        let mut strides = 0;
         loop {
             rest = skip_separators(rest);
             if ends_text(rest) {
                 return Ok(set);
             }
             let region = Region::parse(rest, grammar)?;
+            strides += usize::from(region.has_stride);
+            if strides > MAX_STRIDES {
+                return Err(ListError::TooManyStrides(MAX_STRIDES));
+            }
             region.add_to(&mut set, grammar)?;
             rest = region.rest;
             // A plain region must be followed by a separator or the end, and a newline there is the end. After a stride

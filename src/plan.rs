@@ -347,7 +347,9 @@ fn parse_item(item: &str) -> Result<CpuSet, (String, String)> {
             }
             ListError::OutOfRange { .. } => "write the number of a CPU that there can be".to_owned(),
             ListError::BadStride(_) => "write `2-20:1/2` for every second CPU from 2 to 20".to_owned(),
-            ListError::NotACpu(_) | ListError::NotHex(_) => "write CPUs as the kernel does: `2-5,8`".to_owned(),
+            ListError::NotACpu(_) | ListError::NotHex(_) | ListError::TooManyStrides(_) => {
+                "write CPUs as the kernel does: `2-5,8`".to_owned()
+            }
         };
         (error.to_string(), help)
     })

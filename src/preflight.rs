@@ -135,7 +135,7 @@ fn suggested(root: &Root) -> Result<Plan, PreflightError> {
 fn raise(rules: &mut RuleSet, plan: &Plan) -> Result<(), PreflightError> {
     let unknown = |id: &Spanned<String>| {
         let why = rules.get(&id.value).err()?;
-        Some(Problem::new(id.span.clone(), why, "no such rule").help("`quietcore rules list` names them"))
+        Some(Problem::new(id.span.clone(), why, "no such rule"))
     };
     let problems = plan.require.iter().filter_map(unknown).collect();
     FileProblems::unless_empty(&plan.name, &plan.text, problems)?;

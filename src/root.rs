@@ -106,7 +106,7 @@ pub enum RootError {
 /// What a folder holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// The entries, sorted by name, without those whose name begins with a dot.
+    /// The entries, sorted by name; of a tree without those whose name begins with a dot.
     pub entries: Vec<Entry>,
     /// Were there more entries than the limit, so that some are missing?
     pub cut: bool,
@@ -229,7 +229,7 @@ impl Root {
             if !self.live {
                 self.look_inside(path)?;
             }
-            entries(self.open_inside(path, LIST)?, MAX_ENTRIES)
+            entries(self.open_inside(path, LIST)?, MAX_ENTRIES, self.live)
         }))
     }
 
@@ -416,7 +416,8 @@ fn read_to_end(file: &OwnedFd) -> Result<Vec<u8>, Obstacle> {
     Ok(bytes)
 }
 
-fn entries(folder: OwnedFd, limit: usize) -> Result<Listing, Obstacle> {
+/// In a tree, names that begin with a dot keep empty folders alive and are no entries; on a host they are as good as any.
+fn entries(folder: OwnedFd, limit: usize, with_dots: bool) -> Result<Listing, Obstacle> {
     let mut folder = Dir::new(folder)?;
     let mut listing = Listing::default();
     let mut seen = 0;
@@ -431,7 +432,7 @@ fn entries(folder: OwnedFd, limit: usize) -> Result<Listing, Obstacle> {
             break;
         }
         seen += 1;
-        if name.to_bytes().starts_with(b".") {
+        if !with_dots && name.to_bytes().starts_with(b".") {
             continue;
         }
         let file_type = match found.file_type() {

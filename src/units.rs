@@ -13,7 +13,7 @@ use thiserror::Error;
 pub struct Bytes(pub u64);
 
 impl Bytes {
-    /// No limit: what `RLIM_INFINITY` is to the kernel and `unlimited` in `/proc/PID/limits`. Never read from a plan.
+    /// No limit: what `RLIM_INFINITY` is to the kernel and `unlimited` in `/proc/PID/limits`.
     pub const UNLIMITED: Self = Self(u64::MAX);
 }
 

@@ -117,7 +117,7 @@ fn waiver(mut table: Table, rules: &RuleSet, problems: &mut Vec<Problem>) -> Opt
     let rule = table.take_string("rule", problems);
     if let Some(Err(why)) = rule.as_ref().map(|rule| rules.get(&rule.value)) {
         let span = rule.as_ref().map_or(table.header(), |rule| rule.span.clone());
-        problems.push(Problem::new(span, why, "no such rule").help("`quietcore rules list` names them"));
+        problems.push(Problem::new(span, why, "no such rule"));
     }
     let reason = said(table.take_string("reason", problems), "reason", problems);
     let owner = said(table.take_string("owner", problems), "owner", problems);

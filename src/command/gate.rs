@@ -58,8 +58,12 @@ fn pin(cpus: &CpuSet) -> Result<(), Failure> {
         }
         affinity.set(index);
     }
-    sched_setaffinity(None, &affinity)
-        .map_err(|why| Failure::Usage(format!("error: failed to pin to CPUs {cpus}: {}", io::Error::from(why))))
+    sched_setaffinity(None, &affinity).map_err(|why| not_pinned(cpus, &io::Error::from(why).to_string()))
+}
+
+/// The audit has passed, and the command still does not start.
+fn not_pinned(cpus: &CpuSet, why: &str) -> Failure {
+    Failure::NotStarted(exit::NOT_EXECUTABLE, format!("error: failed to pin to CPUs {cpus}: {why}"))
 }
 
 fn become_command(args: &GateArgs) -> Failure {

@@ -285,6 +285,12 @@ pub(crate) fn walk(root: &Root) -> Walk {
         let is_barren = depth > 0 && has("cgroup.procs") && !has_cpuset && !has("cpuset");
         if !is_barren {
             let folders = listing.entries.iter().filter(|entry| entry.is_dir).rev();
+            // Such a name cannot be asked for again.
+            if listing.entries.iter().any(|entry| entry.is_dir && entry.name.contains(char::REPLACEMENT_CHARACTER)) {
+                let hidden: Reading<()> =
+                    Reading::Unreadable(Obstacle::Other("a group whose name is not UTF-8".to_owned()));
+                found.unseen.extend(Doubt::of(&path, &hidden).map(|doubt| (path.clone(), doubt)));
+            }
             let folders: Vec<String> = folders.map(|entry| format!("{path}/{}", entry.name)).collect();
             found.folders.extend(folders.iter().cloned());
             pending.extend(folders.into_iter().map(|folder| (folder, depth + 1)));

@@ -4,7 +4,7 @@
 //! Documentation/admin-guide/pm/cpufreq.rst, drivers/base/cpu.c of Linux 6.12.
 
 use super::cmdline::{self, IsolCpus, Param};
-use super::{Fact, Host, Kind, Look, Observation, Read};
+use super::{Doubt, Fact, Host, Kind, Look, Observation, Read};
 use crate::cpuset::{BootGrammar, CpuSet};
 use crate::reading::Reading;
 
@@ -86,12 +86,16 @@ fn online(host: &Host<'_>) -> Observation {
     let reading = match look.read(ONLINE).parse(CpuSet::parse_list) {
         Reading::NotExposed => {
             let all = host.possible().unwrap_or(named);
-            let offline = own_files(&mut look, &all);
-            offline.map(|offline| &all - &offline)
+            let own = OwnFiles::read(&mut look, &all);
+            let online = &(&all - &own.offline) - &own.unclear;
+            if let Some(doubt) = own.doubt {
+                look.doubt(doubt, Some(own.unclear));
+            }
+            if own.is_any_there { Reading::Value(online) } else { Reading::NotExposed }
         }
         reading => {
-            let offline = own_files(&mut look, &named);
-            reading.map(|online| offline.value().map_or_else(|| online.clone(), |offline| &online - offline))
+            let own = OwnFiles::read(&mut look, &named);
+            reading.map(|online| &online - &own.offline)
         }
     };
     look.cpus(reading)
@@ -102,32 +106,50 @@ fn named(host: &Host<'_>) -> CpuSet {
     &host.plan.hot_cpus() | &super::plan::idle_cpus(host)
 }
 
-/// Those of the CPUs whose own file says 0; not exposed when none has such a file.
-fn own_files(look: &mut Look<'_, '_>, cpus: &CpuSet) -> Reading<CpuSet> {
-    let mut offline = CpuSet::new();
-    let mut is_any_there = false;
-    for cpu in cpus.iter() {
-        if let Reading::Value(text) = look.read_if_there(&format!("sys/devices/system/cpu/cpu{cpu}/online")) {
-            is_any_there = true;
-            if super::trim(&text) == "0" {
-                offline.insert(cpu);
+/// What the files of some CPUs themselves say.
+#[derive(Default)]
+struct OwnFiles {
+    /// Is any of them there?
+    is_any_there: bool,
+    /// Those that say 0.
+    offline: CpuSet,
+    /// Those that are there and say nothing that can be read or understood, and why the first of them does not.
+    unclear: CpuSet,
+    doubt: Option<Doubt>,
+}
+
+impl OwnFiles {
+    fn read(look: &mut Look<'_, '_>, cpus: &CpuSet) -> Self {
+        let mut own = Self::default();
+        for cpu in cpus.iter() {
+            let path = format!("sys/devices/system/cpu/cpu{cpu}/online");
+            match look.read_if_there(&path).parse(super::parse_integer) {
+                Reading::NotExposed | Reading::Unset => continue,
+                Reading::Value(0) => own.offline.insert(cpu),
+                Reading::Value(1) => {}
+                unclear => {
+                    own.unclear.insert(cpu);
+                    let unclear = unclear.and_then(|number| Reading::<()>::Malformed(number.to_string()));
+                    own.doubt = own.doubt.or_else(|| Doubt::of(&path, &unclear));
+                }
             }
+            own.is_any_there = true;
         }
+        own
     }
-    if is_any_there { Reading::Value(offline) } else { Reading::NotExposed }
 }
 
 /// Those of some possible CPUs that are shown to be offline.
 ///
 /// An `online` file that is not understood shows nothing; the file of the CPU itself still may.
 pub(super) fn offline_among(host: &Host<'_>, cpus: &CpuSet) -> Reading<CpuSet> {
-    let by_own_file = own_files(&mut Look::at(host), cpus);
+    let own = OwnFiles::read(&mut Look::at(host), cpus);
     let online = host.cpus(ONLINE);
-    if online == Reading::NotExposed && by_own_file == Reading::NotExposed {
+    if online == Reading::NotExposed && !own.is_any_there {
         return Reading::NotExposed;
     }
     let unlisted = online.value().map_or_else(CpuSet::new, |online| cpus - online);
-    Reading::Value(by_own_file.value().map_or_else(|| unlisted.clone(), |own| &unlisted | own))
+    Reading::Value(&unlisted | &own.offline)
 }
 
 fn offline(host: &Host<'_>) -> Observation {
@@ -137,7 +159,7 @@ fn offline(host: &Host<'_>) -> Observation {
         look.note(format!("{ONLINE} is malformed (`{text}`): CPUs are taken as online"));
     }
     let named = named(host);
-    let _ = own_files(&mut look, &named);
+    let _ = OwnFiles::read(&mut look, &named);
     let cpus = host.possible().unwrap_or_else(|| named.clone());
     // The files of CPUs that the plan does not name are not looked at: `online` speaks for them.
     let listed = host.cpus(ONLINE).value().map_or_else(CpuSet::new, |online| &cpus - online);

@@ -2,7 +2,7 @@
 
 use super::cpu::{OFFLINE_FILES, POSSIBLE};
 use super::topology::SIBLING_FILES;
-use super::{Fact, Host, Kind, Look, Observation, Read, Value};
+use super::{Doubt, Fact, Host, Kind, Look, Observation, Read, Value};
 use crate::cpuset::CpuSet;
 use crate::reading::{Obstacle, Reading};
 use crate::units::Micros;
@@ -129,13 +129,21 @@ pub(super) fn idle_cpus(host: &Host<'_>) -> CpuSet {
     }
 }
 
-/// Where the host does not say which CPUs are possible, nothing but the plan's own list is known.
+/// Where the host does not say which CPUs are possible, nothing but the plan's own list is known; where it does not say which
+/// siblings the hot CPUs have, any other CPU may be one.
 pub(super) fn housekeeping(host: &Host<'_>) -> Observation {
     let mut look = Look::at(host);
     if let Some(housekeeping) = &host.plan.housekeeping {
         return look.cpus(Reading::Value(housekeeping.clone()));
     }
     let possible = look.read(POSSIBLE).parse(CpuSet::parse_list);
+    let siblings = idle(host);
+    let doubt = siblings.gap.map(|gap| gap.doubt).or_else(|| Doubt::of("siblings of hot CPUs", &siblings.reading));
     let taken = &host.plan.hot_cpus() | &idle_cpus(host);
-    look.cpus(possible.map(|possible| &possible - &taken))
+    let rest = possible.map(|possible| &possible - &taken);
+    if let (Some(doubt), Reading::Value(rest)) = (doubt, &rest) {
+        look.doubt(doubt, Some(rest.clone()));
+        return look.cpus(Reading::Value(CpuSet::new()));
+    }
+    look.cpus(rest)
 }

@@ -123,11 +123,14 @@ fn boot_cpu(host: &Host<'_>) -> Observation {
 fn housekeeping_online(host: &Host<'_>) -> Observation {
     let mut look = Look::at(host);
     let online = look.read(ONLINE).parse(CpuSet::parse_list);
-    let housekeeping = super::plan::housekeeping(host).reading;
+    let housekeeping = super::plan::housekeeping(host);
+    if let Some(gap) = housekeeping.gap {
+        look.doubt(gap.doubt, None);
+    }
     let reading = online.and_then(|online| {
-        housekeeping.map(|value| match value {
-            Value::Cpus(cpus) => i64::try_from((&cpus & &online).len()).unwrap_or(i64::MAX),
-            _ => 0,
+        housekeeping.reading.and_then(|value| match value {
+            Value::Cpus(cpus) => Reading::Value(i64::try_from((&cpus & &online).len()).unwrap_or(i64::MAX)),
+            _ => Reading::NotExposed,
         })
     });
     look.answer(reading.map(Value::Integer))

@@ -247,7 +247,7 @@ fn a_listing_is_bounded_and_says_so() {
         let listing = root.list("many");
         assert_eq!(listing.value().map(|listing| (listing.entries.len(), listing.cut)), Some((20_000, false)));
         for (limit, cut) in [(19_999, true), (20_000, false)] {
-            let listing = entries(root.open_inside("many", LIST).unwrap(), limit).unwrap();
+            let listing = entries(root.open_inside("many", LIST).unwrap(), limit, false).unwrap();
             assert_eq!((listing.entries.len(), listing.cut), (limit, cut));
         }
     }
