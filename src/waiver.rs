@@ -101,7 +101,7 @@ impl Waiver {
     fn unused(&self, finding: &Finding) -> String {
         match (&self.cpus, finding.verdict()) {
             (Some(cpus), Verdict::Fail) => {
-                format!("the waiver of {} is unused: the failure goes beyond CPUs {cpus}", self.rule)
+                format!("the waiver of {} is unused: what fails is not within its CPUs, {cpus}", self.rule)
             }
             (_, verdict) => format!("the waiver of {} is unused: the verdict is {}", self.rule, verdict.name()),
         }

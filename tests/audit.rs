@@ -1118,7 +1118,7 @@ fn plan_topology() {
             ("two roles on one core", tuned().smt().plan("[hot]\na = 2\nb = 10\n"), "fail cpus 2,10"),
             ("off the NIC's node", nodes().plan(&format!("{nic}[hot]\na = 2\n")), "fail cpus 2"),
             ("on the NIC's node", nodes().plan(&format!("{nic}[hot]\na = 9\n")), "pass"),
-            ("a NIC that the host does not have", nodes().plan("nic = \"eth9\"\n[hot]\na = 2\n"), "pass"),
+            ("a NIC that the host does not have", nodes().plan("nic = \"eth9\"\n[hot]\na = 2\n"), "unknown unreadable"),
             ("no housekeeping CPU", tuned().plan("idle = \"0\"\n[hot]\na = \"1-15\"\n"), "fail"),
             ("CPU 0 is hot", tuned().plan("[hot]\na = 0\n"), "fail cpus 0"),
             (

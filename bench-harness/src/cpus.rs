@@ -71,10 +71,12 @@ pub fn online() -> Option<CpuList> {
     std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?.parse().ok()
 }
 
-/// Chooses a CPU for each of `roles`: of the `hot` ones where there are enough, else the last ones of `allowed`, which
-/// leaves CPU 0 alone when there is a choice. Fewer where there are no more.
+/// Chooses a CPU for each of `roles`: of the `hot` ones where enough of them are to be had here, else the last ones of
+/// `allowed`, which leaves CPU 0 alone when there is a choice. Fewer where there are no more.
 pub fn choose(hot: &CpuList, allowed: &CpuList, roles: usize) -> Vec<u32> {
-    match hot.0.get(..roles) {
+    // A plan made for another host is measured on this one's CPUs; what the audit says of it travels with the result.
+    let hot: Vec<u32> = hot.0.iter().copied().filter(|cpu| allowed.0.contains(cpu)).collect();
+    match hot.get(..roles) {
         Some(hot) => hot.to_vec(),
         None => allowed.0[allowed.0.len().saturating_sub(roles)..].to_vec(),
     }
@@ -123,6 +125,8 @@ mod tests {
         assert_eq!(chosen("", "0-1"), [0, 1]);
         assert_eq!(chosen("", "0"), [0]);
         assert_eq!(chosen("3,2,4", "0-7"), [3, 2]);
+        assert_eq!(chosen("21-23", "0-7"), [6, 7]);
+        assert_eq!(chosen("7,99", "0-7"), [6, 7]);
         assert_eq!(chosen("3", "0-7"), [6, 7]);
     }
 

@@ -73,9 +73,6 @@ pub enum Refusal {
     /// There is nothing to audit by.
     #[error("refused: no plan to audit this host by; give --plan PLAN, or --ungated to measure it anyway")]
     NoPlan,
-    /// The audit gave no verdict. Holds the reason.
-    #[error("refused: {0}; --ungated measures anyway")]
-    NoVerdict(String),
     /// The host failed. Holds the report.
     #[error("{0}\nrefused: the host fails its audit; --ungated measures anyway")]
     Failed(String),
@@ -83,20 +80,20 @@ pub enum Refusal {
 
 /// Decides whether to measure. `audit` is asked once where there is a plan.
 ///
-/// A verdict of `unknown` that comes from the audit itself is let pass, as everywhere in quietcore; an audit that did
-/// not take place is not.
+/// A verdict of `unknown` is let pass, as everywhere in quietcore. A plan that cannot be read, or is wrong, is the error
+/// that `audit` gave, whether gated or not.
 pub fn admit(
     plan: Option<&Path>,
     ungated: bool,
     audit: impl FnOnce(&Path) -> anyhow::Result<Audit>,
-) -> Result<Audit, Refusal> {
+) -> anyhow::Result<Audit> {
     match plan.map(audit) {
         None if ungated => Ok(Audit::missing("no plan was given".to_owned())),
-        None => Err(Refusal::NoPlan),
-        Some(Err(error)) if ungated => Ok(Audit::missing(format!("{error:#}"))),
-        Some(Err(error)) => Err(Refusal::NoVerdict(format!("{error:#}"))),
+        None => Err(Refusal::NoPlan.into()),
+        // A plan that is given and wrong is a mistake, gated or not.
+        Some(Err(error)) => Err(error),
         Some(Ok(audit)) if audit.verdict == Verdict::Fail && !ungated => {
-            Err(Refusal::Failed(audit.report.trim_end().to_owned()))
+            Err(Refusal::Failed(audit.report.trim_end().to_owned()).into())
         }
         Some(Ok(audit)) => Ok(audit),
     }
@@ -134,30 +131,35 @@ mod tests {
         Audit { verdict, failed, report: "the report\n".to_owned(), hot: CpuList::default(), missing: None }
     }
 
-    fn admitted(verdict: Option<Verdict>, ungated: bool) -> Result<Verdict, Refusal> {
+    fn admitted(verdict: Option<Verdict>, ungated: bool) -> Result<Verdict, String> {
         let plan = Path::new("plan.toml");
         let answer = |_: &Path| verdict.map(audited).ok_or_else(|| anyhow::anyhow!("no such plan"));
-        admit(Some(plan), ungated, answer).map(|audit| audit.verdict)
+        admit(Some(plan), ungated, answer).map(|audit| audit.verdict).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn only_a_failed_or_a_missing_audit_refuses() {
+    fn only_a_failed_audit_refuses() {
         assert_eq!(admitted(Some(Verdict::Pass), false), Ok(Verdict::Pass));
         assert_eq!(admitted(Some(Verdict::Unknown), false), Ok(Verdict::Unknown));
-        assert_eq!(admitted(Some(Verdict::Fail), false), Err(Refusal::Failed("the report".to_owned())));
-        assert_eq!(admitted(None, false), Err(Refusal::NoVerdict("no such plan".to_owned())));
+        assert_eq!(admitted(Some(Verdict::Fail), false), Err(Refusal::Failed("the report".to_owned()).to_string()));
     }
 
     #[test]
     fn ungated_measures_and_keeps_the_verdict() {
         assert_eq!(admitted(Some(Verdict::Fail), true), Ok(Verdict::Fail));
-        assert_eq!(admitted(None, true), Ok(Verdict::Unknown));
+    }
+
+    #[test]
+    fn a_wrong_plan_is_a_mistake_gated_or_not() {
+        for ungated in [false, true] {
+            assert_eq!(admitted(None, ungated), Err("no such plan".to_owned()));
+        }
     }
 
     #[test]
     fn without_a_plan_nothing_is_asked() {
         let never = |_: &Path| panic!("audited without a plan");
-        assert_eq!(admit(None, false, never), Err(Refusal::NoPlan));
+        assert!(admit(None, false, never).unwrap_err().is::<Refusal>());
         assert_eq!(admit(None, true, never).unwrap().verdict, Verdict::Unknown);
     }
 

@@ -159,7 +159,10 @@ fn offline(host: &Host<'_>) -> Observation {
         look.note(format!("{ONLINE} is malformed (`{text}`): CPUs are taken as online"));
     }
     let named = named(host);
-    let _ = OwnFiles::read(&mut look, &named);
+    let own = OwnFiles::read(&mut look, &named);
+    if let Some(doubt) = own.doubt.filter(|_| host.cpus(ONLINE) == Reading::NotExposed) {
+        look.doubt(doubt, Some(own.unclear));
+    }
     let cpus = host.possible().unwrap_or_else(|| named.clone());
     // The files of CPUs that the plan does not name are not looked at: `online` speaks for them.
     let listed = host.cpus(ONLINE).value().map_or_else(CpuSet::new, |online| &cpus - online);

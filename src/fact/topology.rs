@@ -7,7 +7,7 @@ use super::cpu::{ONLINE, POSSIBLE};
 use super::host::Look;
 use super::{Fact, Host, Kind, Observation, Read, Source, Value};
 use crate::cpuset::CpuSet;
-use crate::reading::Reading;
+use crate::reading::{Obstacle, Reading};
 use crate::topology;
 
 /// Where the threads of a core are listed; the first one that is there counts.
@@ -41,7 +41,7 @@ pub(super) const FACTS: &[Fact] = &[
             "sys/class/net/*/device/../numa_node",
             "sys/devices/system/node/node*/cpulist",
         ],
-        about: "the CPUs of the NUMA node of the plan's NIC; not exposed when the plan names none or its node is unknown",
+        about: "the CPUs of the NUMA node of the plan's NIC; not exposed when the plan names none",
         read: Read::One(nic_node),
     },
     Fact {
@@ -100,17 +100,35 @@ fn of_hot_cores(host: &Host<'_>, pick: impl Fn(&CpuSet, &CpuSet) -> CpuSet) -> O
 fn nic_node(host: &Host<'_>) -> Observation {
     let mut look = Look::at(host);
     let Some(nic) = &host.plan.nic else { return look.cpus(Reading::NotExposed) };
-    let node = match topology::nic_node(host.root, nic) {
-        // The kernel does not know: -1 is no node.
-        Reading::Unset => Reading::NotExposed,
-        node => node,
-    };
+    let node = topology::nic_node(host.root, nic);
     let path = format!("sys/class/net/{nic}/device/numa_node");
     look.source(Source::of(&path, &node.as_ref().map(u32::to_string)));
-    let reading = node.and_then(|node| {
-        let path = format!("sys/devices/system/node/node{node}/cpulist");
-        look.read(&path).parse(CpuSet::parse_list)
-    });
+    // Where all CPUs are on one node, that is the nearest one, whatever the firmware says of the device.
+    let online = host.cpus(ONLINE);
+    let nodes = online.value().map(|online| topology::nodes(host.root, online));
+    if let (Reading::NotExposed | Reading::Unset, Some(Reading::Value(nodes))) = (&node, &nodes)
+        && let [only] = nodes.as_slice()
+    {
+        look.note_pass("the host has one node");
+        return look.cpus(Reading::Value(only.cpus.clone()));
+    }
+    let reading = match node {
+        // Not the answer "not exposed", which the rule keeps for a plan without a NIC.
+        Reading::NotExposed | Reading::Unset => {
+            Reading::Unreadable(Obstacle::Other(format!("the node of {nic} is not known")))
+        }
+        node => node.and_then(|node| {
+            let path = format!("sys/devices/system/node/node{node}/cpulist");
+            look.read(&path).parse(CpuSet::parse_list)
+        }),
+    };
+    // A node of memory alone has no CPU to be near to.
+    let reading = match reading {
+        Reading::Value(cpus) if cpus.is_empty() => {
+            Reading::Unreadable(Obstacle::Other(format!("the node of {nic} has no CPU")))
+        }
+        reading => reading,
+    };
     look.cpus(reading)
 }
 

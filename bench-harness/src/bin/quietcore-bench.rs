@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use anyhow::Context;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
+use quietcore::preflight::PreflightError;
 use quietcore_bench::caveat::Caveat;
 use quietcore_bench::cpus::{self, CpuList};
 use quietcore_bench::environment::{Environment, Observation, are_siblings};
@@ -74,6 +75,8 @@ fn main() -> ExitCode {
             let (code, message) = match error.downcast::<clap::Error>() {
                 Ok(error) => return answer(&error),
                 Err(error) if error.is::<Refusal>() => (ExitCode::FAILURE, format!("{error}\n")),
+                // A plan that cannot be read, or is wrong.
+                Err(error) if error.is::<PreflightError>() => (ExitCode::from(USAGE), format!("{error}\n")),
                 Err(error) => (ExitCode::from(INTERNAL), format!("quietcore-bench: {error:#}\n")),
             };
             // Nobody is left to be told when this fails.
@@ -111,6 +114,7 @@ fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     let row = MEASUREMENTS.iter().find(|row| row.name == name).context("no such measurement")?;
     let common = Common::from_arg_matches(matches)?;
     let stop = signal::stop_flag().context("cannot install signal handlers")?;
+    signal::keep_children().context("cannot install signal handlers")?;
     let audit = gate::admit(common.plan.as_deref(), common.ungated, gate::audit)?;
 
     let experiment = (row.build)(matches)?;

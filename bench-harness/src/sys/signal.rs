@@ -47,6 +47,14 @@ pub fn stop_flag() -> Result<&'static AtomicBool, Errno> {
     }
 }
 
+/// Lets children be waited for. A parent that ignores SIGCHLD hands that on, and the kernel then reaps children by itself.
+pub fn keep_children() -> Result<(), Errno> {
+    // SAFETY: see `stop_flag`; zero is `SIG_DFL` with no flags and an empty mask.
+    let action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
+    // SAFETY: `action` is initialised and outlives the call; the old action is not asked for.
+    check(unsafe { libc::sigaction(libc::SIGCHLD, &raw const action, ptr::null_mut()) })
+}
+
 fn check(result: c_int) -> Result<(), Errno> {
     if result == 0 { Ok(()) } else { Err(last_errno()) }
 }

@@ -154,7 +154,7 @@ fn a_plan_that_is_wrong_is_no_audit() {
     let plan = folder.path().join("plan.toml");
     fs::write(&plan, "[hott]\nfeed = 1\n").unwrap();
     let (code, out, err) = run(bench().args(["echo", "--quick", "--plan"]).arg(&plan));
-    assert_eq!((code, out.as_str()), (Some(1), ""));
+    assert_eq!((code, out.as_str()), (Some(2), ""));
     assert!(err.contains("plan.toml:1:2") && err.contains("did you mean `hot`"), "{err}");
 }
 
