@@ -208,6 +208,11 @@ impl Source {
         Self { path: path.to_owned(), text, error }
     }
 
+    /// The source that an answer leaves whose value is not a text, or is not one to be shown.
+    pub fn unread<T>(path: &str, reading: &Reading<T>) -> Self {
+        Self::of(path, &reading.as_ref().map(|_| String::new()))
+    }
+
     /// A source that stands for many files: `proc/irq/*`, `45 lines`.
     pub fn summary(path: &str, text: String) -> Self {
         Self { path: path.to_owned(), text: Some(text), error: None }

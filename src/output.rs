@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use crate::reading::printable;
 use crate::report::{Report, Survey};
 
 mod diff;
@@ -82,4 +83,18 @@ pub fn write_survey(survey: Survey<'_>, format: Format, style: Style, out: &mut 
         Format::Prometheus => prometheus::write(survey, out),
         Format::Github => github::write(survey, out),
     }
+}
+
+/// How texts for people are broken: at blanks, so that paths and lists of CPUs stay whole and can be copied.
+pub(crate) fn at_blanks<'a>(width: usize) -> textwrap::Options<'a> {
+    textwrap::Options::new(width)
+        .break_words(false)
+        .word_separator(textwrap::WordSeparator::AsciiSpace)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation)
+}
+
+/// A text that a terminal does not obey and that stays on its line: names of a tree are anybody's, line
+/// breaks in them too. In a printed script what follows a line break would no longer be a comment, but a command.
+pub(crate) fn one_line(text: &str) -> String {
+    printable(text).replace('\n', "\\n")
 }

@@ -188,9 +188,7 @@ impl Finding {
             | Decision::NotApplicable(evidence) => evidence,
         }
     }
-}
 
-impl Finding {
     /// The waiver that covers the failure.
     pub fn waiver(&self) -> Option<&WaiverNote> {
         match &self.decision {

@@ -7,7 +7,7 @@ use super::{Failure, Streams, open_root};
 use crate::capture::{Captured, Target, TargetError, capture};
 use crate::cli::CaptureArgs;
 use crate::exit;
-use crate::reading::printable;
+use crate::output::{at_blanks, one_line};
 
 /// How many places a line of the summary names before it counts the rest.
 const NAMED: usize = 8;
@@ -58,17 +58,11 @@ fn summary(captured: &Captured, target: &Target, out: &mut dyn Write) -> io::Res
     }
 }
 
-/// Paths of a tree are anybody's, line breaks in them too.
-fn one_line(text: &str) -> String {
-    printable(text).replace('\n', "\\n")
-}
-
 /// A line with its label before it, wrapped.
 fn line(out: &mut dyn Write, label: &str, text: &str) -> io::Result<()> {
     let first = format!("{label:<10}");
     let blank = " ".repeat(first.len());
-    let options = textwrap::Options::new(WIDTH).initial_indent(&first).subsequent_indent(&blank);
-    let options = options.break_words(false).word_splitter(textwrap::WordSplitter::NoHyphenation);
+    let options = at_blanks(WIDTH).initial_indent(&first).subsequent_indent(&blank);
     for line in textwrap::wrap(&one_line(text), options) {
         writeln!(out, "{line}")?;
     }

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use owo_colors::OwoColorize;
 
+use crate::output::at_blanks;
 use crate::reading::printable;
 
 /// The widest line.
@@ -61,12 +62,7 @@ pub(super) const GLUE: &str = "\u{a0}";
 
 /// Breaks a text at blanks; paths and lists of CPUs stay whole, so that they can be copied.
 fn wrap(text: &str, first: &str, rest: &str) -> Vec<String> {
-    let options = textwrap::Options::new(WIDTH)
-        .initial_indent(first)
-        .subsequent_indent(rest)
-        .break_words(false)
-        .word_separator(textwrap::WordSeparator::AsciiSpace)
-        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    let options = at_blanks(WIDTH).initial_indent(first).subsequent_indent(rest);
     textwrap::wrap(&printable(text), options).into_iter().map(|line| line.replace(GLUE, " ")).collect()
 }
 

@@ -238,7 +238,7 @@ fn request(look: &mut Look<'_, '_>, driver: &Reading<String>, cpu: u32) -> Reque
     match (own, global) {
         (own @ (Reading::Unreadable(_) | Reading::Malformed(_)), _) => Request::Unseen(path, own.map(|_| ())),
         (_, global @ (Reading::Unreadable(_) | Reading::Malformed(_))) => {
-            look.source(super::Source::of(DMA_LATENCY, &global.as_ref().map(|_| String::new())));
+            look.source(super::Source::unread(DMA_LATENCY, &global));
             Request::Unseen(DMA_LATENCY.to_owned(), global.map(|_| ()))
         }
         _ => Request::None,

@@ -143,7 +143,7 @@ impl<'h, 'a> Look<'h, 'a> {
     pub fn list(&mut self, path: &str) -> Reading<Listing> {
         let listing = self.host.root.list(path);
         if listing.value().is_none() {
-            self.source(Source::of(path, &listing.as_ref().map(|_| String::new())));
+            self.source(Source::unread(path, &listing));
         }
         listing
     }

@@ -52,7 +52,7 @@ pub(super) fn read_lines(host: &Host<'_>) -> Family {
     let listing = match host.root.list(IRQ) {
         Reading::Value(listing) => listing,
         other => {
-            let source = Source::of(IRQ, &other.as_ref().map(|_| String::new()));
+            let source = Source::unread(IRQ, &other);
             return Family { members: other.map(|_| Vec::new()), sources: vec![source], notes: Vec::new() };
         }
     };

@@ -103,7 +103,7 @@ fn names(host: &Host<'_>) -> Observation {
     match processes {
         Reading::Value(processes) => look.source(processes.source()),
         other => {
-            look.source(Source::of("proc/1/comm", &other.as_ref().map(|_| String::new())));
+            look.source(Source::unread("proc/1/comm", other));
             look.note("the processes of the host are not visible");
         }
     }
@@ -184,7 +184,7 @@ fn banned_by_process(look: &mut Look<'_, '_>, pid: u32) -> CpuSet {
             banned_by_itself(look, pid)
         }
         other => {
-            look.source(Source::of(&path, &other.as_ref().map(|_| String::new())));
+            look.source(Source::unread(&path, &other));
             let why = Doubt::of("environ", &other).map_or_else(String::new, |doubt| format!(" ({doubt})"));
             look.note(format!("irqbalance (pid {pid}) runs and nothing shows what it keeps off{why}"));
             CpuSet::new()

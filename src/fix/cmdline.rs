@@ -3,11 +3,11 @@
 //! Sources: Documentation/admin-guide/kernel-parameters.txt, kernel/sched/isolation.c and kernel/rcu/tree_nocb.h of Linux
 //! 4.15 to 6.18.
 
-use super::text::without_controls;
 use super::{Situation, Text};
 use crate::cpuset::CpuSet;
 use crate::fact::Member;
 use crate::fact::cmdline::Param;
+use crate::output::one_line;
 use crate::reading::Reading;
 
 /// `isolcpus=` knows the flag `managed_irq` from this version on. Before it, an unknown flag voids the parameter.
@@ -235,7 +235,7 @@ fn merged(situation: &Situation<'_>, wanted: &Wanted) -> (String, Vec<(Vec<&'sta
     let mut words: Vec<String> = Vec::new();
     let mut placed: Vec<&'static str> = Vec::new();
     for param in situation.boot_line().map(crate::fact::cmdline::BootLine::params).unwrap_or_default() {
-        let old = without_controls(&param.written);
+        let old = one_line(&param.written);
         let Some(setting) = wanted.setting(param) else {
             if wanted.is_unset(param) {
                 let rules = wanted.unset.iter().filter(|(name, _)| param.is(name)).map(|(_, rule)| *rule).collect();
@@ -259,7 +259,7 @@ fn merged(situation: &Situation<'_>, wanted: &Wanted) -> (String, Vec<(Vec<&'sta
         edits.push((setting.rules.clone(), Edit::Add(setting.to_string())));
         words.push(setting.to_string());
     }
-    words.extend(situation.boot_line().and_then(|line| line.of_init()).map(without_controls));
+    words.extend(situation.boot_line().and_then(|line| line.of_init()).map(one_line));
     (words.join(" "), edits)
 }
 

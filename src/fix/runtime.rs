@@ -10,6 +10,7 @@
 use super::{Need, Situation, Text};
 use crate::cpuset::CpuSet;
 use crate::fact::{Member, Source, Value, cpuidle};
+use crate::output::one_line;
 use crate::reading::Reading;
 use crate::topology::{self, Node};
 use crate::units::Micros;
@@ -74,8 +75,7 @@ pub(super) fn is_of_use_at_boot(situation: &Situation<'_>) -> bool {
 }
 
 fn put(text: &mut Text, value: &str, path: &str, remark: &str) {
-    let remark =
-        if remark.is_empty() { String::new() } else { format!("  # {}", super::text::without_controls(remark)) };
+    let remark = if remark.is_empty() { String::new() } else { format!("  # {}", one_line(remark)) };
     text.line(&format!("put {value} {path}{remark}"));
 }
 

@@ -1,6 +1,6 @@
 //! Lines and comments that begin with `#`, as shells, units and profiles have them.
 
-use crate::reading::printable;
+use crate::output::{at_blanks, one_line};
 
 /// The widest comment, in columns.
 const WIDTH: usize = 79;
@@ -23,13 +23,8 @@ impl Text {
     }
 
     fn hanging(&mut self, first: &str, rest: &str, text: &str) {
-        let options = textwrap::Options::new(WIDTH)
-            .initial_indent(first)
-            .subsequent_indent(rest)
-            .break_words(false)
-            .word_separator(textwrap::WordSeparator::AsciiSpace)
-            .word_splitter(textwrap::WordSplitter::NoHyphenation);
-        for line in textwrap::wrap(&without_controls(text), options) {
+        let options = at_blanks(WIDTH).initial_indent(first).subsequent_indent(rest);
+        for line in textwrap::wrap(&one_line(text), options) {
             self.line(line.trim_end());
         }
     }
@@ -50,11 +45,6 @@ impl Text {
     pub(super) fn done(self) -> String {
         self.out
     }
-}
-
-/// A newline in a quoted name would end a comment, and what follows it would be a command.
-pub(super) fn without_controls(text: &str) -> String {
-    printable(text).replace('\n', "\\n")
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use owo_colors::{OwoColorize, Style as Color};
 
-use super::{Detail, Style};
+use super::{Detail, Style, at_blanks, one_line};
 use crate::exit;
 use crate::fact::Source;
 use crate::reading::printable;
@@ -146,11 +146,7 @@ impl Page {
     /// through here or [`Page::summary`], which leave nothing in them that a terminal would obey.
     fn lines(&self, text: &str, indent: usize) -> Vec<String> {
         let width = self.style.width.saturating_sub(indent).max(20);
-        let options = textwrap::Options::new(width)
-            .break_words(false)
-            .word_separator(textwrap::WordSeparator::AsciiSpace)
-            .word_splitter(textwrap::WordSplitter::NoHyphenation);
-        textwrap::wrap(&printable(text), options).into_iter().map(std::borrow::Cow::into_owned).collect()
+        textwrap::wrap(&printable(text), at_blanks(width)).into_iter().map(std::borrow::Cow::into_owned).collect()
     }
 
     fn summary(&self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
@@ -184,7 +180,7 @@ impl Page {
         }
         // In the journal it is one line; on a page it is wrapped like the rest.
         if matches!(self.style.detail, Detail::Summary | Detail::Quiet) {
-            return writeln!(out, "{}: {}", word.style(color), printable(&line).replace('\n', "\\n"));
+            return writeln!(out, "{}: {}", word.style(color), one_line(&line));
         }
         let mut lines = self.lines(&format!("{word}: {line}"), 2).into_iter();
         let first = lines.next().unwrap_or_default();
