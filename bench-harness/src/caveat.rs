@@ -23,6 +23,19 @@ pub enum Caveat {
     Siblings(u32, u32),
     /// The hypervisor took time away. Milliseconds, over the CPUs used.
     Steal(u64),
+    /// A time was asked for, and the store was full before it was over.
+    StoreFull {
+        /// The arms that ended early.
+        arms: Vec<String>,
+        /// The samples of a round that were kept.
+        n: u64,
+    },
+    /// More gaps came than are kept each by itself. Their number, over all meters.
+    GapsBinned(u64),
+    /// The CPU's counter cannot be trusted. Holds the reason.
+    SlowCounter(&'static str),
+    /// The counter ran backwards so many times.
+    Backwards(u64),
 }
 
 impl Caveat {
@@ -47,6 +60,10 @@ impl Caveat {
             Caveat::FewCpus(_) => "few-cpus",
             Caveat::Siblings(..) => "siblings",
             Caveat::Steal(_) => "steal",
+            Caveat::StoreFull { .. } => "store-full",
+            Caveat::GapsBinned(_) => "gaps-binned",
+            Caveat::SlowCounter(_) => "slow-counter",
+            Caveat::Backwards(_) => "counter-backwards",
         }
     }
 
@@ -71,6 +88,25 @@ impl Caveat {
             Caveat::Steal(ms) => {
                 format!(
                     "the hypervisor took {ms} ms from these CPUs meanwhile; tails are its doing as much as the host's"
+                )
+            }
+            Caveat::StoreFull { arms, n } => {
+                format!(
+                    "{}: a round ended early, after the {n} samples that are kept; ask for less time",
+                    arms.join(", ")
+                )
+            }
+            Caveat::GapsBinned(count) => {
+                format!(
+                    "{count} gaps came when the store was full: counted, their lengths known to three digits; raise --threshold"
+                )
+            }
+            Caveat::SlowCounter(why) => {
+                format!("{why}: CLOCK_MONOTONIC_RAW was read instead, which takes longer and hides the shortest gaps")
+            }
+            Caveat::Backwards(times) => {
+                format!(
+                    "the counter ran backwards {times} times: it is not to be trusted on this host, and neither is the result"
                 )
             }
         }

@@ -1,6 +1,6 @@
 //! Where the time comes from. A trait, so that a test can hold the clock.
 
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// A source of timestamps.
 pub trait Clock {
@@ -15,10 +15,15 @@ pub struct Monotonic;
 impl Clock for Monotonic {
     #[inline]
     fn now_ns(&self) -> u64 {
-        let now = clock_gettime(ClockId::Monotonic);
-        // The kernel gives no negative time on this clock, and 2^64 ns are 584 years of uptime.
-        now.tv_sec.cast_unsigned().wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec.cast_unsigned())
+        nanoseconds(clock_gettime(ClockId::Monotonic))
     }
+}
+
+/// A time of one of the kernel's clocks in nanoseconds.
+#[inline]
+pub fn nanoseconds(time: Timespec) -> u64 {
+    // The kernel gives no negative time on its monotonic clocks, and 2^64 ns are 584 years of uptime.
+    time.tv_sec.cast_unsigned().wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec.cast_unsigned())
 }
 
 #[cfg(test)]

@@ -84,12 +84,16 @@ pub fn choose(hot: &CpuList, allowed: &CpuList, roles: usize) -> Vec<u32> {
 
 /// Binds the calling thread to one CPU.
 pub fn pin(cpu: u64) -> Result<(), Errno> {
-    let cpu = usize::try_from(cpu).map_err(|_| Errno::INVAL)?;
-    if cpu >= CpuSet::MAX_CPU {
-        return Err(Errno::INVAL);
-    }
+    pin_to(&CpuList(vec![cpu.try_into().map_err(|_| Errno::INVAL)?]))
+}
+
+/// Binds the calling thread to `cpus`.
+pub fn pin_to(cpus: &CpuList) -> Result<(), Errno> {
     let mut set = CpuSet::new();
-    set.set(cpu);
+    for &cpu in &cpus.0 {
+        let cpu = usize::try_from(cpu).ok().filter(|&cpu| cpu < CpuSet::MAX_CPU).ok_or(Errno::INVAL)?;
+        set.set(cpu);
+    }
     sched_setaffinity(None, &set)
 }
 

@@ -24,7 +24,7 @@ pub struct Environment {
     /// The load average of the last minute when the measurement began.
     pub load: Option<f64>,
     /// Which CPU played which role.
-    pub cpus: BTreeMap<&'static str, u32>,
+    pub cpus: BTreeMap<String, u32>,
     /// The audit's verdict.
     pub audit: Audit,
 }
@@ -38,7 +38,7 @@ pub struct Observation {
 
 impl Observation {
     /// Looks at the host, before anything disturbs it.
-    pub fn begin(cpus: BTreeMap<&'static str, u32>, audit: Audit) -> Observation {
+    pub fn begin(cpus: BTreeMap<String, u32>, audit: Audit) -> Observation {
         let before = Environment {
             kernel: line("/proc/sys/kernel/osrelease"),
             cpu: fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| model_name(&text)),
@@ -81,7 +81,7 @@ fn governor(cpus: impl Iterator<Item = u32>) -> Option<String> {
     Some(governors.join(",")).filter(|names| !names.is_empty())
 }
 
-fn steal_now(cpus: &BTreeMap<&'static str, u32>) -> Option<u64> {
+fn steal_now(cpus: &BTreeMap<String, u32>) -> Option<u64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     cpus.values().map(|&cpu| steal_ticks(&stat, cpu)).sum()
 }

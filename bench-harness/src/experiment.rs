@@ -1,22 +1,27 @@
 //! Measurements, and what all of them share: who runs when, what is discarded, what a result looks like.
 //!
 //! A measurement is a file under `experiment/` and a row of [`MEASUREMENTS`]. Its arms differ in one thing and take
-//! turns ([`interleave`]), so that whatever drifts meanwhile drifts for all of them.
+//! turns ([`rounds`]), so that whatever drifts meanwhile drifts for all of them.
 
 pub mod echo;
+pub mod hiccups;
+pub mod rounds;
 
+use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::Context;
 use clap::ArgMatches;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
 use crate::caveat::Caveat;
-use crate::measure::Trips;
+use crate::picture::Picture;
 use crate::samples::Samples;
 use crate::summary::Summary;
+use crate::table::Table;
+
+pub use rounds::{Effort, Schedule};
 
 /// A row of the table: what a measurement is called, what it takes, how it is made.
 #[derive(Clone, Copy, Debug)]
@@ -32,47 +37,87 @@ pub struct Measurement {
 }
 
 /// Every measurement, in the order in which they run.
-pub const MEASUREMENTS: &[Measurement] = &[echo::MEASUREMENT];
+pub const MEASUREMENTS: &[Measurement] = &[hiccups::MEASUREMENT, echo::MEASUREMENT];
 
 /// A measurement ready to run.
 pub trait Experiment {
-    /// What its CPUs are for, in the order of `--cpus`.
-    fn roles(&self) -> &'static [&'static str];
+    /// What its CPUs are for.
+    fn roles(&self) -> Roles;
 
     /// Measures. An error is a measurement that did not take place; what the host cannot do is a skipped arm.
     fn run(&self, lab: &Lab<'_>) -> anyhow::Result<Findings>;
+}
+
+/// What the CPUs of `--cpus` are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Roles {
+    /// One CPU for each of these, in this order. With fewer CPUs the last roles are played: they are the measured ones.
+    Each(&'static [&'static str]),
+    /// As many CPUs as there are, all for the same; one where nobody asks for more.
+    Any(&'static str),
 }
 
 /// What a measurement is given.
 pub struct Lab<'a> {
     /// A CPU for each role, or fewer where the host has no more.
     pub cpus: Vec<u32>,
-    /// Make it short: a smoke test.
-    pub quick: bool,
+    /// How much to measure, as far as the user said.
+    pub effort: Effort,
     /// Set when the user wants it to end.
     pub stop: &'a AtomicBool,
     /// Told what comes next, between trials and never during one.
-    pub progress: &'a dyn Fn(&str),
+    pub progress: &'a dyn Fn(Step<'_>),
+}
+
+impl Lab<'_> {
+    /// An error when the user wants it to end.
+    pub fn go_on(&self) -> Result<(), Interrupted> {
+        if self.stop.load(Ordering::Relaxed) { Err(Interrupted) } else { Ok(()) }
+    }
+}
+
+/// How far a measurement has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step<'a> {
+    /// What comes next.
+    pub name: &'a str,
+    /// Trials that are over.
+    pub done: u32,
+    /// Trials in all.
+    pub of: u32,
 }
 
 /// What a measurement found.
 #[derive(Debug, Default, Serialize)]
 pub struct Findings {
-    /// Every trial, or the arms that were skipped.
+    /// Every arm, measured or skipped; where a single trial is the result, every trial.
     pub arms: Vec<Row>,
-    /// Figures over several trials.
+    /// Figures over several arms or trials.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub summary: Map<String, Value>,
     /// What was expected, and whether it came.
     pub claims: Vec<Claim>,
     /// What to know before quoting a number.
     pub caveats: Vec<Caveat>,
+    /// What a human reads of the figures that are no percentiles.
+    #[serde(skip)]
+    pub tables: Vec<Table>,
+    /// What there is to see beside the distributions, which every row with samples has.
+    #[serde(skip)]
+    pub pictures: Vec<Picture>,
 }
 
-/// One trial of one arm.
-#[derive(Debug, Serialize)]
+impl Findings {
+    /// The measured arm of that name.
+    pub fn arm(&self, name: &str) -> Option<&Row> {
+        self.arms.iter().find(|row| row.name == name && row.skipped.is_none())
+    }
+}
+
+/// One arm of a result, or one trial of it.
+#[derive(Debug, Default, Serialize)]
 pub struct Row {
-    /// `ARM-TRIAL`, trials counted from 1; or `ARM` alone when it was skipped.
+    /// The arm; `ARM-TRIAL`, trials counted from 1, where a trial is the result.
     pub name: String,
     /// Why there are no figures.
     pub skipped: Option<String>,
@@ -85,22 +130,47 @@ pub struct Row {
     /// What else this arm counted.
     #[serde(flatten)]
     pub figures: Map<String, Value>,
-    /// The samples, in the order in which they were taken.
+    /// What the figures were made of.
     #[serde(skip)]
-    pub samples: Samples,
+    pub raw: Raw,
+}
+
+/// What the figures of a row were made of, round by round.
+#[derive(Debug)]
+pub enum Raw {
+    /// Durations in the order in which they were taken.
+    Samples(Vec<Samples>),
+    /// Gaps as far as they were kept: when each began, counted from the begin of its round, and how long it was, in
+    /// nanoseconds.
+    Gaps(Vec<Vec<(u64, u64)>>),
+}
+
+impl Default for Raw {
+    fn default() -> Raw {
+        Raw::Samples(Vec::new())
+    }
+}
+
+impl Raw {
+    /// Every duration, round after round.
+    pub fn durations(&self) -> Vec<u64> {
+        match self {
+            Raw::Samples(rounds) => rounds.iter().flat_map(Samples::as_slice).copied().collect(),
+            Raw::Gaps(rounds) => rounds.iter().flatten().map(|&(_, length)| length).collect(),
+        }
+    }
 }
 
 impl Row {
     /// An arm that the host cannot run.
-    pub fn skipped(name: &str, why: &str) -> Row {
-        Row {
-            name: name.to_owned(),
-            skipped: Some(why.to_owned()),
-            unit: None,
-            summary: None,
-            figures: Map::new(),
-            samples: Samples::default(),
-        }
+    pub fn skipped(name: impl Into<String>, why: impl Into<String>) -> Row {
+        Row { name: name.into(), skipped: Some(why.into()), ..Row::default() }
+    }
+
+    /// An arm without percentiles.
+    pub fn figures(name: impl Into<String>, figures: impl IntoIterator<Item = (&'static str, Value)>) -> Row {
+        let figures = figures.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        Row { name: name.into(), figures, ..Row::default() }
     }
 }
 
@@ -118,106 +188,58 @@ pub struct Claim {
     pub required: bool,
 }
 
+impl Claim {
+    /// `LOW FIGURE < HIGH FIGURE`, or `≪` where `times` is more than 1: the ratio reaches it. `None` where one of the arms
+    /// was skipped.
+    pub fn below(findings: &Findings, low: &str, high: &str, figure: &str, times: f64) -> Option<Claim> {
+        let of = |arm| findings.arm(arm)?.figure(figure);
+        let (low_value, high_value) = (of(low)?, of(high)?);
+        let sign = if times > 1.0 { "≪" } else { "<" };
+        let mut claim = format!("{low} {figure} {sign} {high} {figure}");
+        if times > 1.0 {
+            let _ = write!(claim, " (at least {times} times)");
+        }
+        let ratio = high_value / low_value;
+        let holds = if times > 1.0 { ratio >= times } else { ratio > 1.0 };
+        Some(Claim { claim, holds, measured: format!("ratio {ratio:.2}"), required: false })
+    }
+
+    /// `A FIGURE ≈ B FIGURE`: neither is more than `times` the other.
+    pub fn near(findings: &Findings, a: &str, b: &str, figure: &str, times: f64) -> Option<Claim> {
+        let of = |arm| findings.arm(arm)?.figure(figure);
+        let ratio = of(a)? / of(b)?;
+        Some(Claim {
+            claim: format!("{a} {figure} ≈ {b} {figure} (within {times} times)"),
+            holds: ratio <= times && ratio >= 1.0 / times,
+            measured: format!("ratio {ratio:.2}"),
+            required: false,
+        })
+    }
+}
+
+impl Row {
+    /// A figure by its name in the JSON, a percentile or another one.
+    pub fn figure(&self, name: &str) -> Option<f64> {
+        match self.figures.get(name) {
+            Some(value) => value.as_f64(),
+            None => self.summary.as_ref()?.by_name(name),
+        }
+    }
+}
+
 /// The user asked for the end.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("interrupted")]
 pub struct Interrupted;
 
-/// One side of a comparison.
-pub trait Arm {
-    /// Its name, without a trial's number.
-    fn name(&self) -> &'static str;
-
-    /// Runs once: warm-up discarded, `trips.n` samples recorded. Returns what else was counted.
-    fn trial(&mut self, trips: Trips, samples: &mut Samples) -> anyhow::Result<Map<String, Value>>;
-}
-
-/// Runs `trials` rounds, in each of them every arm once in the order given, and returns a row a trial in that order.
-pub fn interleave(
-    arms: &mut [&mut dyn Arm],
-    trials: u32,
-    trips: Trips,
-    stop: &AtomicBool,
-    progress: &dyn Fn(&str),
-) -> anyhow::Result<Vec<Row>> {
-    let capacity = usize::try_from(trips.n).context("more samples than memory")?;
-    let mut rows = Vec::new();
-    for trial in 1..=trials {
-        for arm in &mut *arms {
-            let name = format!("{}-{trial}", arm.name());
-            progress(&format!("{name} of {trials}"));
-            let mut samples = Samples::with_capacity(capacity).context("no memory for the samples")?;
-            let figures = arm.trial(trips, &mut samples);
-            // Whatever a trial says that was cut short, the reason is the user.
-            if stop.load(Ordering::Relaxed) {
-                return Err(Interrupted.into());
-            }
-            let figures = figures.with_context(|| format!("trial {name}"))?;
-            let summary = Summary::of(samples.as_slice());
-            rows.push(Row { name, skipped: None, unit: Some("ns"), summary, figures, samples });
-        }
-    }
-    Ok(rows)
-}
+/// What an arm needs and the host does not give. Holds the reason, a lowercase fragment.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{0}")]
+pub struct Skip(pub String);
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
-
     use super::*;
-
-    /// An arm that notes its turns and gives one sample a trip, `base` and upwards.
-    struct Note<'a> {
-        name: &'static str,
-        base: u64,
-        turns: &'a RefCell<Vec<&'static str>>,
-        stop_after: Option<(usize, &'a AtomicBool)>,
-    }
-
-    impl Arm for Note<'_> {
-        fn name(&self) -> &'static str {
-            self.name
-        }
-
-        fn trial(&mut self, trips: Trips, samples: &mut Samples) -> anyhow::Result<Map<String, Value>> {
-            self.turns.borrow_mut().push(self.name);
-            (0..trips.n).for_each(|i| samples.record(self.base + i));
-            if let Some((turns, stop)) = self.stop_after
-                && self.turns.borrow().len() == turns
-            {
-                stop.store(true, Ordering::Relaxed);
-                anyhow::bail!("cut short");
-            }
-            Ok(Map::from_iter([("base".to_owned(), self.base.into())]))
-        }
-    }
-
-    const TRIPS: Trips = Trips { warmup: 0, n: 3 };
-
-    #[test]
-    fn arms_take_turns() {
-        let turns = RefCell::new(Vec::new());
-        let mut a = Note { name: "a", base: 10, turns: &turns, stop_after: None };
-        let mut b = Note { name: "b", base: 20, turns: &turns, stop_after: None };
-        let announced = RefCell::new(Vec::new());
-        let announce = |text: &str| announced.borrow_mut().push(text.to_owned());
-        let rows = interleave(&mut [&mut a, &mut b], 2, TRIPS, &AtomicBool::new(false), &announce).unwrap();
-        assert_eq!(*turns.borrow(), ["a", "b", "a", "b"]);
-        assert_eq!(rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["a-1", "b-1", "a-2", "b-2"]);
-        assert_eq!(rows[1].summary.as_ref().unwrap().p50, 21);
-        assert_eq!(rows[1].figures["base"], 20);
-        assert_eq!(announced.borrow()[3], "b-2 of 2");
-    }
-
-    #[test]
-    fn a_stop_ends_the_race_and_is_the_reason() {
-        let turns = RefCell::new(Vec::new());
-        let stop = AtomicBool::new(false);
-        let mut a = Note { name: "a", base: 10, turns: &turns, stop_after: Some((2, &stop)) };
-        let error = interleave(&mut [&mut a], 5, TRIPS, &stop, &|_| {}).unwrap_err();
-        assert!(error.is::<Interrupted>());
-        assert_eq!(turns.borrow().len(), 2);
-    }
 
     #[test]
     fn a_row_is_flat() {
@@ -231,5 +253,34 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), MEASUREMENTS.len());
+    }
+
+    fn measured() -> Findings {
+        let row = |name: &str, samples: &[u64], lost: f64| Row {
+            summary: Summary::of(samples),
+            ..Row::figures(name, [("lost", lost.into())])
+        };
+        let arms = vec![row("spin", &[10, 20, 30], 0.5), row("block", &[60, 80, 90], 0.25), Row::skipped("poll", "no")];
+        Findings { arms, ..Findings::default() }
+    }
+
+    #[test]
+    fn orders() {
+        let findings = measured();
+        let claim = Claim::below(&findings, "spin", "block", "p50", 1.0).unwrap();
+        assert_eq!((claim.claim.as_str(), claim.holds), ("spin p50 < block p50", true));
+        assert_eq!(claim.measured, "ratio 4.00");
+        assert!(!Claim::below(&findings, "spin", "block", "p50", 5.0).unwrap().holds);
+        assert!(!Claim::below(&findings, "spin", "block", "lost", 1.0).unwrap().holds);
+        assert!(Claim::near(&findings, "spin", "block", "lost", 2.0).unwrap().holds);
+        assert!(!Claim::near(&findings, "block", "spin", "p50", 3.0).unwrap().holds);
+    }
+
+    #[test]
+    fn nothing_is_claimed_of_what_was_skipped_or_not_counted() {
+        let findings = measured();
+        assert_eq!(Claim::below(&findings, "poll", "block", "p50", 1.0), None);
+        assert_eq!(Claim::below(&findings, "spin", "block", "faults", 1.0), None);
+        assert_eq!(Claim::near(&findings, "spin", "poll", "p50", 1.0), None);
     }
 }

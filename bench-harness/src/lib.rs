@@ -10,19 +10,24 @@
 
 pub mod caveat;
 pub mod clock;
+pub mod counter;
 pub mod cpus;
 pub mod echo;
 pub mod environment;
 pub mod experiment;
 pub mod frame;
+pub mod gaps;
 pub mod gate;
 pub mod invocation;
 pub mod measure;
+pub mod picture;
 pub mod report;
 pub mod samples;
 pub mod server;
 pub mod summary;
 pub mod sys;
+pub mod table;
 pub mod text;
+pub mod wait;
 pub mod wire;
 pub mod witness;

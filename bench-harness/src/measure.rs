@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::ops::Range;
 
 use rustix::io::Errno;
 use thiserror::Error;
@@ -57,28 +58,32 @@ pub fn round_trips(
 }
 
 /// Makes the round trips whose numbers are `iterations` and hands each duration, in nanoseconds, to `sample`.
-///
-/// Two calls make a warm-up and a measured part of one connection, with room between them to read counters.
-#[inline]
-pub fn exchange(
+fn exchange(
     wire: &mut impl Wire,
     clock: &impl Clock,
-    iterations: std::ops::Range<u64>,
+    iterations: Range<u64>,
     mut sample: impl FnMut(u64),
 ) -> Result<(), Broken> {
     for iteration in iterations {
-        let request = frame::request(iteration);
-        let mut answer = [0; FRAME_BYTES];
-        let sent = clock.now_ns();
-        send_all(wire, &request, iteration)?;
-        receive_all(wire, &mut answer, iteration)?;
-        let received = clock.now_ns();
-        if !frame::is_echo_of(&answer, iteration) {
-            return Err(Broken::Mismatch(iteration));
-        }
-        sample(received.saturating_sub(sent));
+        sample(round_trip(wire, clock, iteration)?);
     }
     Ok(())
+}
+
+/// Makes round trip number `iteration` and returns its duration in nanoseconds.
+#[inline]
+pub fn round_trip(wire: &mut impl Wire, clock: &impl Clock, iteration: u64) -> Result<u64, Broken> {
+    let request = frame::request(iteration);
+    let mut answer = [0; FRAME_BYTES];
+    let sent = clock.now_ns();
+    send_all(wire, &request, iteration)?;
+    receive_all(wire, &mut answer, iteration)?;
+    let received = clock.now_ns();
+    if frame::is_echo_of(&answer, iteration) {
+        Ok(received.saturating_sub(sent))
+    } else {
+        Err(Broken::Mismatch(iteration))
+    }
 }
 
 #[inline]

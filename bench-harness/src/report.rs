@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use anyhow::Context;
@@ -10,7 +10,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::environment::Environment;
-use crate::experiment::{Findings, Row};
+use crate::experiment::{Findings, Raw, Row};
+use crate::samples::Samples;
+use crate::table::Table;
 
 /// The version of the JSON's form.
 const SCHEMA: u32 = 1;
@@ -41,19 +43,42 @@ impl Report {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
-    /// Writes `MEASUREMENT.json` and the raw samples of each trial, a number a line, into `folder`.
+    /// Writes `MEASUREMENT.json`, the page `MEASUREMENT.html` and `MEASUREMENT-ARM.csv` for each arm with what its figures
+    /// were made of into `folder`, which is made where it is missing.
     pub fn save(&self, folder: &Path) -> anyhow::Result<()> {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         write_file(&folder.join(format!("{}.json", self.measurement)), |out| out.write_all(self.json()?.as_bytes()))?;
-        for row in self.findings.arms.iter().filter(|row| row.skipped.is_none()) {
-            let path = folder.join(format!("{}-{}.ns", self.measurement, row.name));
-            write_file(&path, |out| row.samples.as_slice().iter().try_for_each(|ns| writeln!(out, "{ns}")))?;
+        for row in &self.findings.arms {
+            let path = folder.join(format!("{}-{}.csv", self.measurement, row.name));
+            match &row.raw {
+                Raw::Samples(rounds) if rounds.is_empty() => {}
+                Raw::Samples(rounds) => write_file(&path, |out| samples(out, rounds))?,
+                Raw::Gaps(rounds) => write_file(&path, |out| gaps(out, rounds))?,
+            }
         }
         Ok(())
     }
 }
 
-fn write_file(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> std::io::Result<()>) -> anyhow::Result<()> {
+/// A line a sample, in the order in which they were taken.
+fn samples(out: &mut impl Write, rounds: &[Samples]) -> io::Result<()> {
+    writeln!(out, "round,ns")?;
+    for (round, samples) in (1..).zip(rounds) {
+        samples.as_slice().iter().try_for_each(|ns| writeln!(out, "{round},{ns}"))?;
+    }
+    Ok(())
+}
+
+/// A line a gap, in the order in which they came.
+fn gaps(out: &mut impl Write, rounds: &[Vec<(u64, u64)>]) -> io::Result<()> {
+    writeln!(out, "round,at_ns,ns")?;
+    for (round, gaps) in (1..).zip(rounds) {
+        gaps.iter().try_for_each(|(at, length)| writeln!(out, "{round},{at},{length}"))?;
+    }
+    Ok(())
+}
+
+fn write_file(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> anyhow::Result<()> {
     let write = || {
         let mut out = BufWriter::new(File::create(path)?);
         fill(&mut out)?;
@@ -77,7 +102,13 @@ impl fmt::Display for Report {
         writeln!(f, "  cpus        {}", cpus.join(", "))?;
         let failed = if audit.failed.is_empty() { String::new() } else { format!(": {}", audit.failed.join(", ")) };
         writeln!(f, "  audit       {}{failed}\n", audit.verdict)?;
-        table(f, &self.findings.arms)?;
+        for table in &self.findings.tables {
+            writeln!(f, "{table}")?;
+        }
+        if let Some(table) = percentiles(&self.findings.arms) {
+            writeln!(f, "{table}")?;
+        }
+        self.findings.arms.iter().try_for_each(|row| plain_row(f, row))?;
         for (name, value) in &self.findings.summary {
             writeln!(f, "{name:<12}{}", plain(value))?;
         }
@@ -97,30 +128,26 @@ impl fmt::Display for Report {
     }
 }
 
-/// The trials, a line each; times in nanoseconds. Of a trial with percentiles these are shown, and its counters add up
-/// in the summary; an arm without any shows what it found instead.
-fn table(f: &mut fmt::Formatter<'_>, rows: &[Row]) -> fmt::Result {
-    const LABELS: [&str; 7] = ["p50", "p90", "p99", "p99.9", "min", "max", "mean"];
-    if rows.iter().any(|row| row.summary.is_some()) {
-        write!(f, "{:<12}", "ns")?;
-        LABELS.iter().try_for_each(|label| write!(f, "{label:>10}"))?;
-        writeln!(f)?;
-    }
+/// The percentiles of all rows that have any; times in nanoseconds.
+fn percentiles(rows: &[Row]) -> Option<Table> {
+    let mut table = Table::new("", &["ns", "p50", "p90", "p99", "p99.9", "min", "max", "mean"]);
     for row in rows {
-        write!(f, "{:<12}", row.name)?;
-        if let Some(why) = &row.skipped {
-            write!(f, "skipped: {why}")?;
-        }
         if let Some(s) = &row.summary {
-            [s.p50, s.p90, s.p99, s.p99_9, s.min, s.max].iter().try_for_each(|ns| write!(f, "{ns:>10}"))?;
-            write!(f, "{:>10.0}", s.mean)?;
+            let figures = [s.p50, s.p90, s.p99, s.p99_9, s.min, s.max].map(|ns| ns.to_string());
+            let name = std::iter::once(row.name.clone());
+            table.rows.push(name.chain(figures).chain([format!("{:.0}", s.mean)]).collect());
         }
-        for (name, value) in row.figures.iter().filter(|_| row.summary.is_none()) {
-            write!(f, "  {name} {}", plain(value))?;
-        }
-        writeln!(f)?;
     }
-    writeln!(f)
+    (!table.rows.is_empty()).then_some(table)
+}
+
+/// What no table shows: why an arm was skipped, or what was found where that is no number.
+fn plain_row(f: &mut fmt::Formatter<'_>, row: &Row) -> fmt::Result {
+    match (&row.skipped, row.figures.get("result")) {
+        (Some(why), _) => writeln!(f, "{}: skipped: {why}", row.name),
+        (None, Some(result)) => writeln!(f, "{}: {}", row.name, plain(result)),
+        (None, None) => Ok(()),
+    }
 }
 
 fn plain(value: &Value) -> String {

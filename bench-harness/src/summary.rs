@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::counter::precise;
+
 /// The figures of one trial. Times are nanoseconds, and each percentile is one of the samples: nothing is interpolated.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
@@ -54,6 +56,23 @@ impl Summary {
             max,
             mean: mean(&sorted),
         })
+    }
+
+    /// A figure by its name in the JSON.
+    pub fn by_name(&self, name: &str) -> Option<f64> {
+        Some(precise(match name {
+            "p50" => self.p50,
+            "p90" => self.p90,
+            "p99" => self.p99,
+            "p99.9" => self.p99_9,
+            "p99.99" => self.p99_99?,
+            "p99.999" => self.p99_999?,
+            "min" => self.min,
+            "max" => self.max,
+            "n" => self.n,
+            "mean" => return Some(self.mean),
+            _ => return None,
+        }))
     }
 }
 

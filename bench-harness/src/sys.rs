@@ -10,4 +10,5 @@
 #![expect(unsafe_code, reason = "this module exists to hold it")]
 
 pub mod child;
+pub mod counter;
 pub mod signal;

@@ -1,6 +1,7 @@
 //! Texts of the operating system, and what every program here does about a reader that has gone.
 
 use std::io;
+use std::time::Duration;
 
 use rustix::io::Errno;
 
@@ -12,6 +13,14 @@ pub fn strerror(errno: Errno) -> String {
         text.truncate(bare.len());
     }
     text
+}
+
+/// A time on the command line: `2s`, `20m`, `1h 30m`, `200ns`, and a bare number of nanoseconds.
+pub fn time(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(ns) => Ok(Duration::from_nanos(ns)),
+        Err(_) => humantime::parse_duration(text).map_err(|error| error.to_string()),
+    }
 }
 
 /// A closed pipe is no error: whoever read the output has seen enough.
@@ -30,6 +39,22 @@ mod tests {
     fn texts_carry_no_number() {
         assert_eq!(strerror(Errno::ADDRINUSE), "Address already in use");
         assert_eq!(strerror(Errno::CONNREFUSED), "Connection refused");
+    }
+
+    #[test]
+    fn times() {
+        let ms = Duration::from_millis;
+        for (text, wanted) in [
+            ("2s", ms(2_000)),
+            ("20m", ms(1_200_000)),
+            ("1500us", ms(1) + ms(1) / 2),
+            ("200", ms(0) + Duration::from_nanos(200)),
+        ] {
+            assert_eq!(time(text), Ok(wanted), "{text}");
+        }
+        for text in ["", "-1", "2 parsecs", "1.5", "s"] {
+            assert!(time(text).is_err(), "{text}");
+        }
     }
 
     #[test]

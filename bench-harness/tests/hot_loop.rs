@@ -15,7 +15,7 @@ use quietcore_bench::echo::Discipline;
 use quietcore_bench::echo::fast::Fast;
 use quietcore_bench::echo::naive::Naive;
 use quietcore_bench::frame::{FRAME_BYTES, Frame};
-use quietcore_bench::measure::{Trips, exchange, round_trips};
+use quietcore_bench::measure::{Trips, round_trips};
 use quietcore_bench::samples::Samples;
 use quietcore_bench::wire::{Socket, Wire, wait_readable};
 use rustix::io::Errno;
@@ -88,7 +88,7 @@ fn cost<D: Discipline>(discipline: &D) -> Cost {
         let mut wire = Socket::connect(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)).unwrap();
         let mut samples = Samples::with_capacity(usize::try_from(MESSAGES).unwrap()).unwrap();
         let before = allocations();
-        exchange(&mut wire, &Monotonic, 0..MESSAGES, |ns| samples.record(ns)).unwrap();
+        round_trips(&mut wire, &Monotonic, Trips { warmup: 0, n: MESSAGES }, &mut samples).unwrap();
         assert_eq!(allocations(), before, "the client's loop allocates");
     });
     assert!(wait_readable(&listener, Duration::from_secs(30)).unwrap());

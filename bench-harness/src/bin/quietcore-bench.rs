@@ -2,19 +2,21 @@
 #![deny(unsafe_code)]
 
 use std::collections::BTreeMap;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quietcore::preflight::PreflightError;
 use quietcore_bench::caveat::Caveat;
 use quietcore_bench::cpus::{self, CpuList};
 use quietcore_bench::environment::{Environment, Observation, are_siblings};
-use quietcore_bench::experiment::{Interrupted, Lab, MEASUREMENTS, Measurement};
+use quietcore_bench::experiment::{Effort, Interrupted, Lab, MEASUREMENTS, Measurement, Roles, Step};
 use quietcore_bench::gate::{self, Refusal};
 use quietcore_bench::report::Report;
 use quietcore_bench::sys::signal;
@@ -44,6 +46,22 @@ struct Common {
     #[arg(short, long, value_name = "LIST")]
     cpus: Option<CpuList>,
 
+    /// Samples of each row of the result
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    n: Option<u64>,
+
+    /// How long to measure for each row instead: 2s, 20m, 2h
+    #[arg(short, long, value_name = "TIME", value_parser = duration, conflicts_with = "n")]
+    duration: Option<Duration>,
+
+    /// Turns of each arm
+    #[arg(long, value_name = "R", visible_alias = "trials", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: Option<u32>,
+
+    /// What is discarded before each turn
+    #[arg(long, value_name = "W", value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
+    warmup: Option<u64>,
+
     /// Few samples: a smoke test, and marked as one
     #[arg(long)]
     quick: bool,
@@ -55,6 +73,11 @@ struct Common {
     /// Also write the result and the raw samples into DIR
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if time.is_zero() { Err("nothing can be measured in no time".to_owned()) } else { Ok(time) }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -118,18 +141,20 @@ fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     let audit = gate::admit(common.plan.as_deref(), common.ungated, gate::audit)?;
 
     let experiment = (row.build)(matches)?;
-    let roles = experiment.roles();
     let allowed = witness::allowed_cpus(std::process::id())?;
-    let chosen = match &common.cpus {
-        Some(asked) => asked_cpus(row, asked, roles, &allowed)?,
-        None => cpus::choose(&audit.hot, &allowed, roles.len()),
-    };
-    // Fewer CPUs than roles: the last role is the measured one.
-    let played: BTreeMap<_, _> = roles.iter().rev().copied().zip(chosen.iter().rev().copied()).collect();
+    let (chosen, played) = cast(row, experiment.roles(), common.cpus.as_ref(), &audit.hot, &allowed)?;
     let observation = Observation::begin(played, audit);
-    let lab = Lab { cpus: chosen, quick: common.quick, stop, progress: &progress };
+    let effort = Effort {
+        n: common.n,
+        time: common.duration,
+        warmup: common.warmup,
+        rounds: common.rounds,
+        quick: common.quick,
+    };
+    let bar = Bar::new();
+    let lab = Lab { cpus: chosen, effort, stop, progress: &|step| bar.show(step) };
     let findings = experiment.run(&lab);
-    progress("");
+    bar.clear();
     // A terminal sends its Ctrl-C to the children too, and what ends first need not be this program.
     let mut findings =
         findings.map_err(|error| if stop.load(Ordering::Relaxed) { Interrupted.into() } else { error })?;
@@ -149,14 +174,54 @@ fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     Ok(if report.holds() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// CPUs that the user named: they must be online, and enough where the host has enough.
-fn asked_cpus(row: &Measurement, asked: &CpuList, roles: &[&str], allowed: &CpuList) -> Result<Vec<u32>, clap::Error> {
-    let refuse = |why: String| command().error(ErrorKind::ValueValidation, why);
-    if let Some(online) = cpus::online()
+/// Who plays what: the CPUs in the order of the roles, and which plays which.
+fn cast(
+    row: &Measurement,
+    roles: Roles,
+    asked: Option<&CpuList>,
+    hot: &CpuList,
+    allowed: &CpuList,
+) -> Result<(Vec<u32>, BTreeMap<String, u32>), clap::Error> {
+    if let Some(asked) = asked
+        && let Some(online) = cpus::online()
         && let Some(absent) = asked.as_slice().iter().find(|cpu| !online.as_slice().contains(cpu))
     {
         return Err(refuse(format!("--cpus {asked}: CPU {absent} is not online ({online})")));
     }
+    match roles {
+        Roles::Each(roles) => {
+            let chosen = match asked {
+                Some(asked) => asked_cpus(row, asked, roles, allowed)?,
+                None => cpus::choose(hot, allowed, roles.len()),
+            };
+            // Fewer CPUs than roles: the last role is the measured one.
+            let played = roles.iter().rev().map(|&role| role.to_owned()).zip(chosen.iter().rev().copied()).collect();
+            Ok((chosen, played))
+        }
+        Roles::Any(role) => {
+            let hot = hot.as_slice().iter().copied().filter(|cpu| allowed.as_slice().contains(cpu));
+            let chosen = match asked {
+                Some(asked) if asked.as_slice().is_empty() => return Err(refuse("--cpus names no CPU".to_owned())),
+                Some(asked) => asked.as_slice().to_vec(),
+                None => Some(hot.collect())
+                    .filter(|hot: &Vec<u32>| !hot.is_empty())
+                    .unwrap_or_else(|| cpus::choose(&CpuList::default(), allowed, 1)),
+            };
+            let played = match chosen[..] {
+                [cpu] => BTreeMap::from([(role.to_owned(), cpu)]),
+                _ => chosen.iter().map(|&cpu| (format!("{role}-cpu{cpu}"), cpu)).collect(),
+            };
+            Ok((chosen, played))
+        }
+    }
+}
+
+fn refuse(why: String) -> clap::Error {
+    command().error(ErrorKind::ValueValidation, why)
+}
+
+/// CPUs that the user named: enough of them where the host has enough.
+fn asked_cpus(row: &Measurement, asked: &CpuList, roles: &[&str], allowed: &CpuList) -> Result<Vec<u32>, clap::Error> {
     match asked.as_slice().get(..roles.len()) {
         Some(chosen) => Ok(chosen.to_vec()),
         None if !asked.as_slice().is_empty() && allowed.as_slice().len() < roles.len() => Ok(asked.as_slice().to_vec()),
@@ -185,11 +250,36 @@ fn caveats(common: &Common, host: &Environment, lab: &Lab<'_>, allowed: &CpuList
     caveats
 }
 
-/// Says on a terminal what comes next, over what was said before.
-fn progress(what: &str) {
-    let mut err = io::stderr().lock();
-    if err.is_terminal() {
-        let _ = write!(err, "\r{what}\x1b[K");
-        let _ = err.flush();
+/// A progress bar on stderr, where that is a terminal. It is drawn when a trial begins and never during one: nothing here
+/// wakes up by itself.
+struct Bar {
+    bar: ProgressBar,
+    begin: Instant,
+}
+
+impl Bar {
+    /// What ends sooner needs no bar.
+    const PATIENCE: Duration = Duration::from_secs(1);
+
+    fn new() -> Bar {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} {wide_msg}") {
+            bar.set_style(style);
+        }
+        Bar { bar, begin: Instant::now() }
+    }
+
+    fn show(&self, step: Step<'_>) {
+        if self.bar.is_hidden() && self.begin.elapsed() >= Bar::PATIENCE {
+            // Hidden still where stderr is no terminal.
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        self.bar.set_length(step.of.into());
+        self.bar.set_position(step.done.into());
+        self.bar.set_message(step.name.to_owned());
+    }
+
+    fn clear(&self) {
+        self.bar.finish_and_clear();
     }
 }

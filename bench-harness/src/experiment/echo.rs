@@ -14,11 +14,12 @@ use anyhow::{Context, anyhow};
 use clap::{Args, FromArgMatches, ValueEnum};
 use serde_json::{Map, Value, json};
 
-use super::{Arm, Claim, Experiment, Findings, Lab, Measurement, Row, interleave};
+use super::rounds::{Sampler, Schedule, Trial, rows_of_trials, sample};
+use super::{Claim, Experiment, Findings, Lab, Measurement, Roles, Row, Step};
 use crate::caveat::Caveat;
 use crate::clock::Monotonic;
 use crate::cpus;
-use crate::measure::{Trips, exchange};
+use crate::measure::round_trip;
 use crate::samples::Samples;
 use crate::server::{Kind, Server, program};
 use crate::summary::median;
@@ -34,9 +35,9 @@ pub const MEASUREMENT: Measurement = Measurement {
     build: |matches| Ok(Box::new(Options::from_arg_matches(matches)?)),
 };
 
-/// `--n`, `--warmup` and `--trials` where none are given: of a real run, and of a quick one.
-const REAL: (Trips, u32) = (Trips { warmup: 500, n: 20_000 }, 5);
-const QUICK: (Trips, u32) = (Trips { warmup: 200, n: 2_000 }, 3);
+/// Trials of each side where nothing else is asked for; every trial is a row of the result.
+const REAL: Schedule = Schedule { rounds: 5, warmup: 500, n: 20_000, time: None };
+const QUICK: Schedule = Schedule { rounds: 3, warmup: 200, n: 2_000, time: None };
 
 /// The busy poll keeps its CPU when it gives it up at most this often in [`PER_MESSAGES`].
 const KEEPS: u64 = 3;
@@ -51,18 +52,6 @@ const STUCK_AT_LEAST: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug, Args)]
 struct Options {
-    /// Round trips of a trial that count [default: 20000, quick: 2000]
-    #[arg(short, long, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
-    n: Option<u64>,
-
-    /// Round trips before them, discarded [default: 500, quick: 200]
-    #[arg(long, value_name = "W", value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
-    warmup: Option<u64>,
-
-    /// Trials of each side, taking turns [default: 5, quick: 3]
-    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..))]
-    trials: Option<u32>,
-
     /// How the client waits for an answer
     #[arg(long, value_enum, default_value = "block")]
     client: Wait,
@@ -119,23 +108,17 @@ impl Options {
     fn sides(&self) -> Vec<Side> {
         Side::BOTH.into_iter().filter(|&side| self.only.is_none_or(|only| only == side)).collect()
     }
-
-    fn plan(&self, quick: bool) -> (Trips, u32) {
-        let (trips, trials) = if quick { QUICK } else { REAL };
-        let trips = Trips { warmup: self.warmup.unwrap_or(trips.warmup), n: self.n.unwrap_or(trips.n) };
-        (trips, self.trials.unwrap_or(trials))
-    }
 }
 
 impl Experiment for Options {
-    fn roles(&self) -> &'static [&'static str] {
-        &["client", "server"]
+    fn roles(&self) -> Roles {
+        Roles::Each(&["client", "server"])
     }
 
     fn run(&self, lab: &Lab<'_>) -> anyhow::Result<Findings> {
         let program = program()?;
         let &server = lab.cpus.last().context("no CPU to run on")?;
-        (lab.progress)("proof");
+        (lab.progress)(Step { name: "proof", done: 0, of: 1 });
         let proof = prove(&program, server, lab.stop)?;
         let &[client, server] = lab.cpus.as_slice() else {
             let why = "needs two CPUs, one for the client and one for the server";
@@ -152,16 +135,16 @@ impl Experiment for Options {
             let total = Counters::default();
             racers.push(Racer { side, process, client, wait: self.client, stop: lab.stop, total });
         }
-        let (trips, trials) = self.plan(lab.quick);
-        let mut arms: Vec<&mut dyn Arm> = racers.iter_mut().map(|racer| racer as &mut dyn Arm).collect();
-        let arms = interleave(&mut arms, trials, trips, lab.stop, lab.progress)?;
+        let schedule = lab.effort.each(REAL, QUICK);
+        let mut samplers: Vec<&mut dyn Sampler> = racers.iter_mut().map(|racer| racer as &mut dyn Sampler).collect();
+        let arms = rows_of_trials(sample(&mut samplers, schedule, lab)?);
         let mut tallies = Vec::new();
         for racer in racers {
-            tallies.push(Tally::of(&racer, &arms, trips.n * u64::from(trials))?);
+            tallies.push(Tally::of(&racer, &arms)?);
             racer.process.stop()?;
         }
         let (summary, claims) = judge(&tallies, self.require_ratio);
-        Ok(Findings { arms, summary, claims: [proof, claims].concat(), caveats: Vec::new() })
+        Ok(Findings { arms, summary, claims: [proof, claims].concat(), ..Findings::default() })
     }
 }
 
@@ -199,17 +182,17 @@ struct Racer<'a> {
     total: Counters,
 }
 
-impl Arm for Racer<'_> {
-    fn name(&self) -> &'static str {
+impl Sampler for Racer<'_> {
+    fn name(&self) -> &str {
         self.side.name()
     }
 
     /// The client runs in a thread of its own, which it pins; this one only watches. Whatever ends a trial early
     /// (the user, a stuck server) ends the server, and the client sees its connection close.
-    fn trial(&mut self, trips: Trips, samples: &mut Samples) -> anyhow::Result<Map<String, Value>> {
+    fn trial(&mut self, trial: &Trial<'_>, samples: &mut Samples) -> anyhow::Result<Map<String, Value>> {
         let (pid, target, cpu, wait) = (self.process.pid(), self.process.target(), self.client, self.wait);
-        let trip_count = u32::try_from(trips.warmup + trips.n).unwrap_or(u32::MAX);
-        let limit = STUCK_AT_LEAST + STUCK_PER_TRIP * trip_count;
+        let trip_count = u32::try_from(trial.warmup.saturating_add(trial.n)).unwrap_or(u32::MAX);
+        let limit = STUCK_AT_LEAST + trial.time.unwrap_or(STUCK_PER_TRIP.saturating_mul(trip_count));
         let deadline = Instant::now() + limit;
         let mut stuck = false;
         let counted = thread::scope(|scope| {
@@ -217,7 +200,7 @@ impl Arm for Racer<'_> {
             let client = scope.spawn(move || {
                 // Dropped on every way out, a panic included: the watcher sees the channel close.
                 let _over = over;
-                run_client(target, cpu, wait, trips, samples, || Ok(witness::counters(pid)?))
+                run_client(target, cpu, wait, trial, samples, || Ok(witness::counters(pid)?))
             });
             while watch.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
                 stuck = Instant::now() > deadline;
@@ -242,7 +225,7 @@ fn run_client(
     target: std::net::SocketAddrV4,
     cpu: u32,
     wait: Wait,
-    trips: Trips,
+    trial: &Trial<'_>,
     samples: &mut Samples,
     counters: impl Fn() -> anyhow::Result<Counters>,
 ) -> anyhow::Result<Counters> {
@@ -251,9 +234,12 @@ fn run_client(
     if wait == Wait::Spin {
         wire.set_nonblocking().context("cannot make the client's socket non-blocking")?;
     }
-    exchange(&mut wire, &Monotonic, 0..trips.warmup, |_| {})?;
+    for i in 0..trial.warmup {
+        round_trip(&mut wire, &Monotonic, i)?;
+    }
     let before = counters()?;
-    exchange(&mut wire, &Monotonic, trips.warmup..trips.warmup + trips.n, |ns| samples.record(ns))?;
+    let measured = Trial { warmup: 0, ..*trial };
+    measured.run(&Monotonic, samples, |i| anyhow::Ok(round_trip(&mut wire, &Monotonic, trial.warmup + i)?))?;
     Ok(counters()?.since(before))
 }
 
@@ -278,10 +264,11 @@ struct Tally {
 }
 
 impl Tally {
-    fn of(racer: &Racer<'_>, rows: &[Row], messages: u64) -> anyhow::Result<Tally> {
+    fn of(racer: &Racer<'_>, rows: &[Row]) -> anyhow::Result<Tally> {
         let own = |row: &&Row| row.name.rsplit_once('-').is_some_and(|(name, _)| name == racer.side.name());
-        let p50s: Vec<u64> =
-            rows.iter().filter(own).filter_map(|row| row.summary.as_ref()).map(|summary| summary.p50).collect();
+        let summaries = || rows.iter().filter(own).filter_map(|row| row.summary.as_ref());
+        let messages = summaries().map(|summary| summary.n).sum();
+        let p50s: Vec<u64> = summaries().map(|summary| summary.p50).collect();
         let p50 = median(&p50s).context("a side without a trial")?;
         Ok(Tally { side: racer.side, p50, messages, counters: racer.total })
     }

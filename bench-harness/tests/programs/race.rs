@@ -116,8 +116,9 @@ fn raw_samples() {
     let out = folder.path().join("new");
     assert_eq!(run(bench().args(SMALL).arg("--out").arg(&out)).0, Some(0));
     let report: Value = serde_json::from_slice(&fs::read(out.join("echo.json")).unwrap()).unwrap();
-    let samples = fs::read_to_string(out.join("echo-naive-1.ns")).unwrap();
-    let mut samples: Vec<u64> = samples.lines().map(|line| line.parse().unwrap()).collect();
+    let samples = fs::read_to_string(out.join("echo-naive-1.csv")).unwrap();
+    let lines = samples.strip_prefix("round,ns\n").unwrap().lines();
+    let mut samples: Vec<u64> = lines.map(|line| line.strip_prefix("1,").unwrap().parse().unwrap()).collect();
     samples.sort_unstable();
     assert_eq!((samples.len(), report["arms"][0]["p50"].as_u64()), (300, Some(samples[149])));
     assert_eq!(fs::read_dir(&out).unwrap().count(), 5);
