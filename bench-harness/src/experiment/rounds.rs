@@ -93,7 +93,7 @@ pub fn interleave(arms: &mut [&mut dyn Arm], rounds: u32, lab: &Lab<'_>) -> anyh
         for (arm, skipped) in arms.iter_mut().zip(&mut skipped) {
             if skipped.is_none() {
                 lab.go_on()?;
-                let name = format!("{} {round}", arm.name());
+                let name = format!("{}, round {round}", arm.name());
                 (lab.progress)(Step { name: &name, done, of: turns * rounds });
                 let turn = arm.turn();
                 // Whatever a turn says that was cut short, the reason is the user.
@@ -337,7 +337,7 @@ mod tests {
         let (mut a, mut b) = (note("a", 10, &turns), note("b", 20, &turns));
         let (taken, announced) = in_lab(|lab| sample(&mut [&mut a, &mut b], SCHEDULE, lab).unwrap());
         assert_eq!(*turns.borrow(), ["a", "b", "a", "b"]);
-        assert_eq!(announced[3], ("b 2".to_owned(), 3, 4));
+        assert_eq!(announced[3], ("b, round 2".to_owned(), 3, 4));
         let rows = rows_of_trials(taken);
         assert_eq!(rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["a-1", "b-1", "a-2", "b-2"]);
         assert_eq!(rows[1].summary.as_ref().unwrap().p50, 21);
@@ -388,7 +388,7 @@ mod tests {
         let turns = RefCell::new(Vec::new());
         let mut a = Note { end: Some((2, |_| anyhow::anyhow!("broken"))), ..note("a", 10, &turns) };
         let (error, _) = in_lab(|lab| sample(&mut [&mut a], SCHEDULE, lab).unwrap_err());
-        assert_eq!(format!("{error:#}"), "a 2: broken");
+        assert_eq!(format!("{error:#}"), "a, round 2: broken");
     }
 
     #[test]

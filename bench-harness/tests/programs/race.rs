@@ -277,7 +277,7 @@ fn a_server_that_dies_is_an_error_and_no_number() {
     kill_process(pid, Signal::KILL).unwrap();
     assert_eq!(wait(&mut bench.0).code(), Some(4));
     let err = common::line(bench.0.stderr.as_mut().unwrap());
-    assert!(err.contains("trial fastpath-1") && err.contains("connection closed at iteration"), "{err}");
+    assert!(err.contains("fastpath, round 1") && err.contains("connection closed at iteration"), "{err}");
 }
 
 /// Starts a program that only pretends to be a server.
