@@ -82,6 +82,12 @@ pub fn choose(hot: &CpuList, allowed: &CpuList, roles: usize) -> Vec<u32> {
     }
 }
 
+/// Chooses as many of `hot` as are to be had here, else the last one of `allowed`.
+pub fn choose_any(hot: &CpuList, allowed: &CpuList) -> Vec<u32> {
+    let hot: Vec<u32> = hot.0.iter().copied().filter(|cpu| allowed.0.contains(cpu)).collect();
+    if hot.is_empty() { choose(&CpuList::default(), allowed, 1) } else { hot }
+}
+
 /// Binds the calling thread to one CPU.
 pub fn pin(cpu: u64) -> Result<(), Errno> {
     pin_to(&CpuList(vec![cpu.try_into().map_err(|_| Errno::INVAL)?]))

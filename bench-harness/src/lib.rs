@@ -24,6 +24,7 @@ pub mod picture;
 pub mod report;
 pub mod samples;
 pub mod server;
+pub mod session;
 pub mod summary;
 pub mod sys;
 pub mod table;

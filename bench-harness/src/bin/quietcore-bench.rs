@@ -1,11 +1,9 @@
 //! Every measurement of the harness, one subcommand each.
 #![deny(unsafe_code)]
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -13,15 +11,12 @@ use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quietcore::preflight::PreflightError;
-use quietcore_bench::caveat::Caveat;
-use quietcore_bench::cpus::{self, CpuList};
-use quietcore_bench::environment::{Environment, Observation, are_siblings};
-use quietcore_bench::experiment::{Effort, Interrupted, Lab, MEASUREMENTS, Measurement, Roles, Step};
+use quietcore_bench::cpus::CpuList;
+use quietcore_bench::experiment::{Effort, Interrupted, MEASUREMENTS, Step};
 use quietcore_bench::gate::{self, Refusal};
-use quietcore_bench::report::Report;
+use quietcore_bench::session::{Miscast, Session};
 use quietcore_bench::sys::signal;
 use quietcore_bench::text::unless_reader_left;
-use quietcore_bench::witness;
 
 /// Exit code of a command line that was not understood.
 const USAGE: u8 = 2;
@@ -75,6 +70,12 @@ struct Common {
     out: Option<PathBuf>,
 }
 
+impl Common {
+    fn effort(&self) -> Effort {
+        Effort { n: self.n, time: self.duration, warmup: self.warmup, rounds: self.rounds, quick: self.quick }
+    }
+}
+
 fn duration(text: &str) -> Result<Duration, String> {
     let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     if time.is_zero() { Err("nothing can be measured in no time".to_owned()) } else { Ok(time) }
@@ -97,6 +98,9 @@ fn main() -> ExitCode {
         Err(error) => {
             let (code, message) = match error.downcast::<clap::Error>() {
                 Ok(error) => return answer(&error),
+                Err(error) if error.is::<Miscast>() => {
+                    return answer(&command().error(ErrorKind::ValueValidation, error));
+                }
                 Err(error) if error.is::<Refusal>() => (ExitCode::FAILURE, format!("{error}\n")),
                 // A plan that cannot be read, or is wrong.
                 Err(error) if error.is::<PreflightError>() => (ExitCode::from(USAGE), format!("{error}\n")),
@@ -141,26 +145,12 @@ fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     let audit = gate::admit(common.plan.as_deref(), common.ungated, gate::audit)?;
 
     let experiment = (row.build)(matches)?;
-    let allowed = witness::allowed_cpus(std::process::id())?;
-    let (chosen, played) = cast(row, experiment.roles(), common.cpus.as_ref(), &audit.hot, &allowed)?;
-    let observation = Observation::begin(played, audit);
-    let effort = Effort {
-        n: common.n,
-        time: common.duration,
-        warmup: common.warmup,
-        rounds: common.rounds,
-        quick: common.quick,
-    };
     let bar = Bar::new();
-    let lab = Lab { cpus: chosen, effort, stop, progress: &|step| bar.show(step) };
-    let findings = experiment.run(&lab);
+    let session =
+        Session { audit, cpus: common.cpus.clone(), effort: common.effort(), stop, progress: &|step| bar.show(step) };
+    let report = session.measure(row.name, experiment.as_ref());
     bar.clear();
-    // A terminal sends its Ctrl-C to the children too, and what ends first need not be this program.
-    let mut findings =
-        findings.map_err(|error| if stop.load(Ordering::Relaxed) { Interrupted.into() } else { error })?;
-    let host = observation.end();
-    findings.caveats.splice(0..0, caveats(&common, &host, &lab, &allowed));
-    let report = Report::new(row.name, host, findings);
+    let report = report?;
 
     if let Some(folder) = &common.out {
         report.save(folder)?;
@@ -172,82 +162,6 @@ fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     let mut out = io::stdout().lock();
     unless_reader_left(out.write_all(text.as_bytes()).and_then(|()| out.flush())).context("cannot write the result")?;
     Ok(if report.holds() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// Who plays what: the CPUs in the order of the roles, and which plays which.
-fn cast(
-    row: &Measurement,
-    roles: Roles,
-    asked: Option<&CpuList>,
-    hot: &CpuList,
-    allowed: &CpuList,
-) -> Result<(Vec<u32>, BTreeMap<String, u32>), clap::Error> {
-    if let Some(asked) = asked
-        && let Some(online) = cpus::online()
-        && let Some(absent) = asked.as_slice().iter().find(|cpu| !online.as_slice().contains(cpu))
-    {
-        return Err(refuse(format!("--cpus {asked}: CPU {absent} is not online ({online})")));
-    }
-    match roles {
-        Roles::Each(roles) => {
-            let chosen = match asked {
-                Some(asked) => asked_cpus(row, asked, roles, allowed)?,
-                None => cpus::choose(hot, allowed, roles.len()),
-            };
-            // Fewer CPUs than roles: the last role is the measured one.
-            let played = roles.iter().rev().map(|&role| role.to_owned()).zip(chosen.iter().rev().copied()).collect();
-            Ok((chosen, played))
-        }
-        Roles::Any(role) => {
-            let hot = hot.as_slice().iter().copied().filter(|cpu| allowed.as_slice().contains(cpu));
-            let chosen = match asked {
-                Some(asked) if asked.as_slice().is_empty() => return Err(refuse("--cpus names no CPU".to_owned())),
-                Some(asked) => asked.as_slice().to_vec(),
-                None => Some(hot.collect())
-                    .filter(|hot: &Vec<u32>| !hot.is_empty())
-                    .unwrap_or_else(|| cpus::choose(&CpuList::default(), allowed, 1)),
-            };
-            let played = match chosen[..] {
-                [cpu] => BTreeMap::from([(role.to_owned(), cpu)]),
-                _ => chosen.iter().map(|&cpu| (format!("{role}-cpu{cpu}"), cpu)).collect(),
-            };
-            Ok((chosen, played))
-        }
-    }
-}
-
-fn refuse(why: String) -> clap::Error {
-    command().error(ErrorKind::ValueValidation, why)
-}
-
-/// CPUs that the user named: enough of them where the host has enough.
-fn asked_cpus(row: &Measurement, asked: &CpuList, roles: &[&str], allowed: &CpuList) -> Result<Vec<u32>, clap::Error> {
-    match asked.as_slice().get(..roles.len()) {
-        Some(chosen) => Ok(chosen.to_vec()),
-        None if !asked.as_slice().is_empty() && allowed.as_slice().len() < roles.len() => Ok(asked.as_slice().to_vec()),
-        None => Err(refuse(format!("--cpus {asked}: {} needs {}: {}", row.name, roles.len(), roles.join(", ")))),
-    }
-}
-
-/// What every measurement has to admit.
-fn caveats(common: &Common, host: &Environment, lab: &Lab<'_>, allowed: &CpuList) -> Vec<Caveat> {
-    let mut caveats = Vec::new();
-    if common.quick {
-        caveats.push(Caveat::Quick);
-    }
-    caveats.extend(Caveat::of_audit(&host.audit));
-    if lab.cpus.len() > 1 && lab.cpus.len() >= allowed.as_slice().len() {
-        caveats.push(Caveat::FewCpus(lab.cpus.len()));
-    }
-    if let [a, b, ..] = lab.cpus[..]
-        && are_siblings(a, b)
-    {
-        caveats.push(Caveat::Siblings(a, b));
-    }
-    if let Some(ms) = host.steal_ms.filter(|&ms| ms > 0) {
-        caveats.push(Caveat::Steal(ms));
-    }
-    caveats
 }
 
 /// A progress bar on stderr, where that is a terminal. It is drawn when a trial begins and never during one: nothing here
