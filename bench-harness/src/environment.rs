@@ -9,12 +9,14 @@ use crate::cpus::CpuList;
 use crate::gate::Audit;
 
 /// The host as a result carries it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Environment {
     /// The kernel's release.
     pub kernel: Option<String>,
     /// The CPU's model name.
     pub cpu: Option<String>,
+    /// Does it run under a hypervisor? Only x86 says so.
+    pub guest: Option<bool>,
     /// What the clock is read from. Other than `tsc` on x86 means that each timestamp is a system call.
     pub clocksource: Option<String>,
     /// The frequency governor of the CPUs used, or several with commas between; nothing where there is none.
@@ -39,9 +41,11 @@ pub struct Observation {
 impl Observation {
     /// Looks at the host, before anything disturbs it.
     pub fn begin(cpus: BTreeMap<String, u32>, audit: Audit) -> Observation {
+        let cpuinfo = fs::read_to_string("/proc/cpuinfo").ok();
         let before = Environment {
             kernel: line("/proc/sys/kernel/osrelease"),
-            cpu: fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| model_name(&text)),
+            cpu: cpuinfo.as_deref().and_then(model_name),
+            guest: cpuinfo.as_deref().and_then(is_guest),
             clocksource: line("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
             governor: governor(cpus.values().copied()),
             steal_ms: None,
@@ -92,6 +96,12 @@ fn model_name(cpuinfo: &str) -> Option<String> {
     Some(value.trim().to_owned())
 }
 
+/// Is `hypervisor` among the `flags` of `/proc/cpuinfo`? CPUID leaf 1, ECX bit 31, which hypervisors set.
+fn is_guest(cpuinfo: &str) -> Option<bool> {
+    let flags = cpuinfo.lines().find_map(|line| line.strip_prefix("flags")?.trim_start().strip_prefix(':'))?;
+    Some(flags.split_ascii_whitespace().any(|flag| flag == "hypervisor"))
+}
+
 /// The eighth figure of a CPU's line in `/proc/stat`, in clock ticks.
 fn steal_ticks(stat: &str, cpu: u32) -> Option<u64> {
     let name = format!("cpu{cpu}");
@@ -115,6 +125,13 @@ mod tests {
             Some("AMD EPYC")
         );
         assert_eq!(model_name("processor\t: 0\nBogoMIPS\t: 50.00\n"), None);
+    }
+
+    #[test]
+    fn guests() {
+        assert_eq!(is_guest("processor\t: 0\nflags\t\t: fpu vme hypervisor lahf_lm\n"), Some(true));
+        assert_eq!(is_guest("flags\t\t: fpu vme\nbugs\t\t: hypervisor\n"), Some(false));
+        assert_eq!(is_guest("Features\t: fp asimd\n"), None);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use thiserror::Error;
 use crate::cpus::CpuList;
 
 /// What an audit comes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// No required rule failed.
@@ -24,6 +24,7 @@ pub enum Verdict {
     /// At least one did.
     Fail,
     /// The host was not audited, or could not be judged.
+    #[default]
     Unknown,
 }
 
@@ -38,7 +39,7 @@ impl fmt::Display for Verdict {
 }
 
 /// An audit as a measurement carries it: `host.audit` of the JSON.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Audit {
     /// The verdict on the host.
     pub verdict: Verdict,
@@ -57,13 +58,7 @@ pub struct Audit {
 
 impl Audit {
     fn missing(why: String) -> Audit {
-        Audit {
-            verdict: Verdict::Unknown,
-            failed: Vec::new(),
-            report: String::new(),
-            hot: CpuList::default(),
-            missing: Some(why),
-        }
+        Audit { missing: Some(why), ..Audit::default() }
     }
 }
 

@@ -15,16 +15,19 @@ use crate::samples::Samples;
 use crate::table::Table;
 
 /// The version of the JSON's form.
-const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 1;
 
 /// A measurement's result with the host that it came from.
 #[derive(Debug, Serialize)]
 pub struct Report {
     schema: u32,
-    measurement: &'static str,
-    host: Environment,
+    /// The measurement's name.
+    pub measurement: &'static str,
+    /// The host meanwhile.
+    pub host: Environment,
+    /// What was found.
     #[serde(flatten)]
-    findings: Findings,
+    pub findings: Findings,
 }
 
 impl Report {
@@ -78,7 +81,8 @@ fn gaps(out: &mut impl Write, rounds: &[Vec<(u64, u64)>]) -> io::Result<()> {
     Ok(())
 }
 
-fn write_file(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> anyhow::Result<()> {
+/// Writes a file, whole or with an error that names it.
+pub(crate) fn write_file(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> anyhow::Result<()> {
     let write = || {
         let mut out = BufWriter::new(File::create(path)?);
         fill(&mut out)?;
@@ -89,11 +93,12 @@ fn write_file(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> io::Result
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Environment { kernel, cpu, clocksource, governor, steal_ms, load, cpus, audit } = &self.host;
+        let Environment { kernel, cpu, guest, clocksource, governor, steal_ms, load, cpus, audit } = &self.host;
         let known = |fact: &Option<String>| fact.clone().unwrap_or_else(|| "not exposed".to_owned());
         writeln!(f, "{}", self.measurement)?;
         writeln!(f, "  kernel      {}", known(kernel))?;
-        writeln!(f, "  cpu         {}", known(cpu))?;
+        let guest = if *guest == Some(true) { ", in a guest" } else { "" };
+        writeln!(f, "  cpu         {}{guest}", known(cpu))?;
         writeln!(f, "  clocksource {}", known(clocksource))?;
         writeln!(f, "  governor    {}", known(governor))?;
         writeln!(f, "  steal       {}", known(&steal_ms.map(|ms| format!("{ms} ms"))))?;

@@ -2,18 +2,20 @@
 #![deny(unsafe_code)]
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::error::ErrorKind;
-use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
+use clap::{ArgMatches, FromArgMatches};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quietcore::preflight::PreflightError;
-use quietcore_bench::cpus::CpuList;
-use quietcore_bench::experiment::{Effort, Interrupted, MEASUREMENTS, Step};
+use quietcore_bench::experiment::{Interrupted, MEASUREMENTS, Step};
 use quietcore_bench::gate::{self, Refusal};
+use quietcore_bench::lab;
+use quietcore_bench::lab::compare::{Comparison, NotAResult, Side};
+use quietcore_bench::options::{self, Common, Compare, LAB, program};
+use quietcore_bench::report::Report;
 use quietcore_bench::session::{Miscast, Session};
 use quietcore_bench::sys::signal;
 use quietcore_bench::text::unless_reader_left;
@@ -25,70 +27,8 @@ const INTERNAL: u8 = 4;
 /// Exit code of a measurement that the user ended: that of a shell for SIGINT.
 const INTERRUPTED: u8 = 130;
 
-/// What every measurement takes.
-#[derive(Clone, Debug, Args)]
-struct Common {
-    /// Audit this host by PLAN first, and measure only when it passes
-    #[arg(long, value_name = "PLAN")]
-    plan: Option<PathBuf>,
-
-    /// Measure whatever the audit says; the result carries its verdict
-    #[arg(long)]
-    ungated: bool,
-
-    /// CPUs to use, one a role, the client's or main one first
-    /// [default: the plan's hot CPUs, else the last ones]
-    #[arg(short, long, value_name = "LIST")]
-    cpus: Option<CpuList>,
-
-    /// Samples of each row of the result
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
-    n: Option<u64>,
-
-    /// How long to measure for each row instead: 2s, 20m, 2h
-    #[arg(short, long, value_name = "TIME", value_parser = duration, conflicts_with = "n")]
-    duration: Option<Duration>,
-
-    /// Turns of each arm
-    #[arg(long, value_name = "R", visible_alias = "trials", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    rounds: Option<u32>,
-
-    /// What is discarded before each turn
-    #[arg(long, value_name = "W", value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
-    warmup: Option<u64>,
-
-    /// Few samples: a smoke test, and marked as one
-    #[arg(long)]
-    quick: bool,
-
-    /// How to print the result
-    #[arg(long, value_enum, default_value = "human")]
-    format: Format,
-
-    /// Also write the result and the raw samples into DIR
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-}
-
-impl Common {
-    fn effort(&self) -> Effort {
-        Effort { n: self.n, time: self.duration, warmup: self.warmup, rounds: self.rounds, quick: self.quick }
-    }
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
-    if time.is_zero() { Err("nothing can be measured in no time".to_owned()) } else { Ok(time) }
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
-    Human,
-    Json,
-}
-
 fn main() -> ExitCode {
-    let matches = match command().try_get_matches() {
+    let matches = match program().try_get_matches() {
         Ok(matches) => matches,
         Err(error) => return answer(&error),
     };
@@ -99,11 +39,14 @@ fn main() -> ExitCode {
             let (code, message) = match error.downcast::<clap::Error>() {
                 Ok(error) => return answer(&error),
                 Err(error) if error.is::<Miscast>() => {
-                    return answer(&command().error(ErrorKind::ValueValidation, error));
+                    return answer(&program().error(ErrorKind::ValueValidation, error));
                 }
                 Err(error) if error.is::<Refusal>() => (ExitCode::FAILURE, format!("{error}\n")),
-                // A plan that cannot be read, or is wrong.
+                // A file that the user named and that cannot be read, or is wrong.
                 Err(error) if error.is::<PreflightError>() => (ExitCode::from(USAGE), format!("{error}\n")),
+                Err(error) if error.is::<NotAResult>() => {
+                    (ExitCode::from(USAGE), format!("quietcore-bench: {error}\n"))
+                }
                 Err(error) => (ExitCode::from(INTERNAL), format!("quietcore-bench: {error:#}\n")),
             };
             // Nobody is left to be told when this fails.
@@ -122,46 +65,60 @@ fn answer(error: &clap::Error) -> ExitCode {
     }
 }
 
-fn command() -> Command {
-    let command = Command::new("quietcore-bench")
-        .about("What tuning is worth: measurements that carry the host they came from")
-        .version(env!("CARGO_PKG_VERSION"))
-        .subcommand_required(true)
-        .arg_required_else_help(true)
-        .max_term_width(79);
-    MEASUREMENTS.iter().fold(command, |command, row| {
-        let subcommand = (row.options)(Common::augment_args(Command::new(row.name)));
-        // Last, since the options bring a description of their own.
-        command.subcommand(subcommand.about(row.about).long_about(None))
+fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
+    let (name, matches) = matches.subcommand().context("no measurement was named")?;
+    if name != LAB {
+        let row = MEASUREMENTS.iter().find(|row| row.name == name).context("no such measurement")?;
+        let common = Common::from_arg_matches(matches)?;
+        let experiment = (row.build)(matches)?;
+        let report = in_session(&common, |session| session.measure(row.name, experiment.as_ref()))?;
+        if let Some(folder) = &common.out {
+            report.save(folder)?;
+        }
+        print(&common.format.written(&report, Report::json)?)?;
+        return Ok(if report.holds() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
+    if let Some((_, matches)) = matches.subcommand() {
+        let Compare { before, after, format } = Compare::from_arg_matches(matches)?;
+        let comparison = Comparison::of(&Side::read(&before)?, &Side::read(&after)?);
+        print(&format.written(&comparison, Comparison::json)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let common = Common::from_arg_matches(matches)?;
+    let options::Lab { list, only, skip } = options::Lab::from_arg_matches(matches)?;
+    let chosen = lab::choose(&only, &skip).map_err(|why| program().error(ErrorKind::ValueValidation, why))?;
+    if list {
+        let lines: Vec<String> = chosen.iter().map(|row| format!("{:<12}{}\n", row.name, row.about)).collect();
+        print(&lines.concat())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let lab = in_session(&common, |session| lab::Lab::run(&chosen, session))?;
+    if let Some(folder) = &common.out {
+        lab.save(folder)?;
+    }
+    print(&common.format.written(&lab, lab::Lab::json)?)?;
+    Ok(match (lab.holds(), lab.broken.is_empty()) {
+        (false, _) => ExitCode::FAILURE,
+        (true, false) => ExitCode::from(INTERNAL),
+        (true, true) => ExitCode::SUCCESS,
     })
 }
 
-fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
-    let (name, matches) = matches.subcommand().context("no measurement was named")?;
-    let row = MEASUREMENTS.iter().find(|row| row.name == name).context("no such measurement")?;
-    let common = Common::from_arg_matches(matches)?;
+/// Audits the host as the command line says, and measures in a session with its verdict.
+fn in_session<T>(common: &Common, measure: impl FnOnce(&Session<'_>) -> anyhow::Result<T>) -> anyhow::Result<T> {
     let stop = signal::stop_flag().context("cannot install signal handlers")?;
     signal::keep_children().context("cannot install signal handlers")?;
     let audit = gate::admit(common.plan.as_deref(), common.ungated, gate::audit)?;
-
-    let experiment = (row.build)(matches)?;
     let bar = Bar::new();
-    let session =
-        Session { audit, cpus: common.cpus.clone(), effort: common.effort(), stop, progress: &|step| bar.show(step) };
-    let report = session.measure(row.name, experiment.as_ref());
+    let (cpus, effort) = (common.cpus.clone(), common.effort());
+    let result = measure(&Session { audit, cpus, effort, stop, progress: &|step| bar.show(step) });
     bar.clear();
-    let report = report?;
+    result
+}
 
-    if let Some(folder) = &common.out {
-        report.save(folder)?;
-    }
-    let text = match common.format {
-        Format::Human => report.to_string(),
-        Format::Json => report.json()?,
-    };
+fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
-    unless_reader_left(out.write_all(text.as_bytes()).and_then(|()| out.flush())).context("cannot write the result")?;
-    Ok(if report.holds() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    unless_reader_left(out.write_all(text.as_bytes()).and_then(|()| out.flush())).context("cannot write the result")
 }
 
 /// A progress bar on stderr, where that is a terminal. It is drawn when a trial begins and never during one: nothing here

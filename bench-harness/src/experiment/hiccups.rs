@@ -14,7 +14,7 @@ use super::{Claim, Experiment, Findings, Lab, Measurement, Raw, Roles, Row};
 use crate::caveat::Caveat;
 use crate::counter::{self, Counter, Cpu, Source, Ticks, precise};
 use crate::cpus::{self, CpuList};
-use crate::gaps::{Gaps, Meter, Seen};
+use crate::gaps::{Gap, Gaps, Meter, Seen};
 use crate::picture::{Axis, Picture, Scale, Series, Shape, Unit};
 use crate::summary::Summary;
 use crate::table::Table;
@@ -56,8 +56,9 @@ const GRID: [u64; 17] = [
 
 #[derive(Clone, Debug, Args)]
 struct Options {
-    /// Where the thread runs
-    #[arg(long, value_enum, default_value = "alone")]
+    /// Where the thread runs: alone (pinned), free (not pinned), shared (beside
+    /// a spinner on the same CPU), or all of them in turns
+    #[arg(long, value_enum, default_value = "alone", hide_possible_values = true)]
     scenario: Ask,
 
     /// Call it a gap from this length on; a bare number is ns
@@ -148,7 +149,7 @@ impl Experiment for Options {
                     .iter()
                     .map(|&cpu| {
                         let gaps = Gaps::with_capacity(kept)?;
-                        Ok(Place { cpu, gaps, seen: Seen::default(), starts: Vec::new() })
+                        Ok(Place { cpu, gaps, seen: Seen::default(), rounds: Vec::new() })
                     })
                     .collect::<anyhow::Result<_>>()?;
                 Ok(Run { scenario, meters, counter, threshold_ns, span, allowed: &allowed, stop: lab.stop })
@@ -176,19 +177,36 @@ struct Place {
     cpu: u32,
     gaps: Gaps,
     seen: Seen,
-    /// For each round, how many gaps had been kept when it began.
-    starts: Vec<usize>,
+    rounds: Vec<Round>,
+}
+
+/// A round of a meter.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    /// How many gaps had been kept when it began.
+    kept: usize,
+    /// Ticks in which gaps could be seen.
+    observed: u64,
 }
 
 impl Place {
     /// The gaps that were kept, round by round.
-    fn rounds(&self, counter: Counter) -> Raw {
+    fn kept(&self) -> impl Iterator<Item = (&Round, &[Gap])> {
         let kept = self.gaps.kept();
-        let ends = self.starts.iter().skip(1).copied().chain([kept.len()]);
-        let rounds = self.starts.iter().zip(ends).filter_map(|(&start, end)| kept.get(start..end));
-        Raw::Gaps(
-            rounds.map(|gaps| gaps.iter().map(|gap| (counter.ns(gap.at), counter.ns(gap.length))).collect()).collect(),
-        )
+        let ends = self.rounds.iter().skip(1).map(|round| round.kept).chain([kept.len()]);
+        self.rounds.iter().zip(ends).filter_map(|(round, end)| Some((round, kept.get(round.kept..end)?)))
+    }
+
+    fn raw(&self, counter: Counter) -> Raw {
+        let in_ns = |gap: &Gap| (counter.ns(gap.at), counter.ns(gap.length));
+        Raw::Gaps(self.kept().map(|(_, gaps)| gaps.iter().map(in_ns).collect()).collect())
+    }
+
+    /// The share of time lost in each round; nothing where gaps were not kept.
+    fn lost_by_round(&self) -> Option<Vec<f64>> {
+        let lost = |gaps: &[Gap]| precise(gaps.iter().map(|gap| gap.length).sum());
+        let rounds = self.kept().map(|(round, gaps)| rounded(lost(gaps) / precise(round.observed.max(1))));
+        (self.gaps.binned() == 0).then(|| rounds.collect())
     }
 }
 
@@ -230,11 +248,12 @@ impl Arm for Run<'_> {
                         // Those who were not placed come too, or the others would wait for ever.
                         ready.wait();
                         placed?;
-                        place.starts.push(place.gaps.kept().len());
+                        let kept = place.gaps.kept().len();
                         let seen = match counter.source {
                             Source::Cpu => observe(&Cpu, warmup, measured, &mut place.gaps),
                             Source::Raw(_) => observe(&counter::Raw, warmup, measured, &mut place.gaps),
                         };
+                        place.rounds.push(Round { kept, observed: seen.observed });
                         place.seen.passes += seen.passes;
                         place.seen.observed += seen.observed;
                         place.seen.backwards += seen.backwards;
@@ -327,6 +346,7 @@ impl Found {
             ("observed_ns", json!(self.observed_ns.round())),
             ("loop_ns", json!(rounded(self.loop_ns))),
             ("lost", json!(rounded(self.wait.lost()))),
+            ("lost_by_round", json!(place.lost_by_round())),
             ("worst_ns", json!(self.longest_ns)),
             ("mean_wait_ns", json!(rounded(self.wait.mean_ns()))),
             ("wait_p99_ns", json!(rounded(self.wait.quantile_ns(0.99)))),
@@ -342,7 +362,7 @@ impl Found {
             .iter()
             .flat_map(|&(ns, count)| std::iter::repeat_n(ns, usize::try_from(count).unwrap_or(0)))
             .collect();
-        let raw = place.rounds(counter);
+        let raw = place.raw(counter);
         Row { unit: Some("ns"), summary: Summary::of(&lengths), raw, ..Row::figures(self.name.clone(), figures) }
     }
 }
@@ -526,7 +546,6 @@ fn exceedance(meter: &Found) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gaps::Gap;
 
     const COUNTER: Counter = Counter { source: Source::Cpu, ns_per_tick: 0.5, resolution_ns: 0.5 };
 
@@ -538,13 +557,11 @@ mod tests {
         }
         let lost: u64 = lengths.iter().sum();
         let passes = (2_000_000_000 - lost) / 20 + lengths.len() as u64;
-        Place { cpu: 1, gaps, seen: Seen { passes, observed: 2_000_000_000, backwards: 0 }, starts: Vec::new() }
+        Place { cpu: 1, gaps, seen: Seen { passes, observed: 2_000_000_000, backwards: 0 }, rounds: Vec::new() }
     }
 
     fn options(line: &[&str]) -> Options {
-        let command = Options::augment_args(clap::Command::new("hiccups").no_binary_name(true));
-        // Stands for the option of the same name that all measurements share.
-        let command = command.arg(clap::Arg::new("duration").long("duration"));
+        let command = crate::options::command(&MEASUREMENT).no_binary_name(true);
         Options::from_arg_matches(&command.try_get_matches_from(line).unwrap()).unwrap()
     }
 
@@ -593,9 +610,11 @@ mod tests {
 
     #[test]
     fn rounds_stay_apart() {
-        let place = Place { starts: vec![0, 2, 2], ..place(&[10, 20, 30], 3) };
-        let Raw::Gaps(rounds) = place.rounds(COUNTER) else { panic!() };
+        let round = |kept| Round { kept, observed: 100 };
+        let place = Place { rounds: vec![round(0), round(2), round(2)], ..place(&[10, 20, 30], 3) };
+        let Raw::Gaps(rounds) = place.raw(COUNTER) else { panic!() };
         assert_eq!(rounds, [vec![(0, 5), (0, 10)], vec![], vec![(0, 15)]]);
+        assert_eq!(place.lost_by_round(), Some(vec![0.3, 0.0, 0.3]));
     }
 
     #[test]

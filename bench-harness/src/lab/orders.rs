@@ -1,0 +1,199 @@
+//! What measurements are expected to give, as orders of magnitude: a figure beyond its range is a question, no failure.
+//!
+//! The ranges are those of 3-4 GHz x86-64 hosts with Linux 6 and no hypervisor. A guest wakes its idle virtual CPUs through
+//! its host, which makes medians up to twice and tails five to twenty times as long.
+
+use serde::Serialize;
+
+use crate::report::Report;
+
+/// A figure and the range in which it is expected.
+#[derive(Clone, Copy, Debug)]
+pub struct Order {
+    /// What it is, for a human.
+    pub what: &'static str,
+    /// Where it is found.
+    pub measurement: &'static str,
+    /// The arm.
+    pub arm: &'static str,
+    /// The figure, by its name in the JSON.
+    pub figure: &'static str,
+    /// The range, both ends included.
+    pub from: f64,
+    /// The range's end.
+    pub to: f64,
+    /// What the figure counts.
+    pub unit: Unit,
+    /// The likely reason for a figure below the range.
+    pub below: &'static str,
+    /// The likely reason for a figure above it, where the host is no guest.
+    pub above: &'static str,
+}
+
+/// What a figure counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Nanoseconds.
+    Time,
+    /// A share of 1.
+    Share,
+    /// Things.
+    Count,
+}
+
+/// An order that was looked at.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    /// What it is.
+    pub what: &'static str,
+    /// Where it was found.
+    pub measurement: &'static str,
+    /// The arm.
+    pub arm: &'static str,
+    /// The figure.
+    pub figure: &'static str,
+    /// The range.
+    pub expected: String,
+    /// What came.
+    pub measured: String,
+    /// Is it within the range?
+    pub holds: bool,
+    /// Why it probably is not; empty when it is.
+    pub reason: String,
+}
+
+/// Every order, in the order of the measurements.
+pub const ORDERS: &[Order] = &[];
+
+impl Order {
+    /// Looks at what was measured; `None` where this was not.
+    pub fn look(&self, reports: &[Report]) -> Option<Outcome> {
+        let report = reports.iter().find(|report| report.measurement == self.measurement)?;
+        let value = report.findings.arm(self.arm)?.figure(self.figure)?;
+        let holds = value >= self.from && value <= self.to;
+        let reason = if holds {
+            String::new()
+        } else if value < self.from {
+            self.below.to_owned()
+        } else if report.host.guest == Some(true) {
+            "a guest: the hypervisor has a part in every wake-up and takes its CPUs away now and then".to_owned()
+        } else {
+            self.above.to_owned()
+        };
+        Some(Outcome {
+            what: self.what,
+            measurement: self.measurement,
+            arm: self.arm,
+            figure: self.figure,
+            expected: self.range(),
+            measured: self.unit.written(value),
+            holds,
+            reason,
+        })
+    }
+
+    fn range(&self) -> String {
+        match (self.from, self.to) {
+            (from, to) if to == f64::INFINITY => format!("at least {}", self.unit.written(from)),
+            (from, to) if from <= 0.0 => format!("at most {}", self.unit.written(to)),
+            (from, to) => format!("{} to {}", self.unit.written(from), self.unit.written(to)),
+        }
+    }
+}
+
+impl Unit {
+    /// A figure with as many digits as mean something.
+    pub fn written(self, value: f64) -> String {
+        match self {
+            Unit::Time => {
+                let (scaled, unit) = match value {
+                    ns if ns < 1e3 => (ns, "ns"),
+                    ns if ns < 1e6 => (ns / 1e3, "us"),
+                    ns if ns < 1e9 => (ns / 1e6, "ms"),
+                    ns => (ns / 1e9, "s"),
+                };
+                format!("{} {unit}", three_digits(scaled))
+            }
+            Unit::Share => format!("{} %", three_digits(value * 100.0)),
+            Unit::Count => three_digits(value),
+        }
+    }
+}
+
+/// Three significant digits, without zeros that say nothing.
+fn three_digits(value: f64) -> String {
+    let decimals = match value.abs() {
+        v if v >= 99.95 => 0,
+        v if v >= 9.995 => 1,
+        v if v >= 0.1 => 2,
+        _ => 4,
+    };
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::environment::Environment;
+    use crate::experiment::{Findings, MEASUREMENTS, Row};
+
+    const LOST: Order = Order {
+        what: "time lost, alone",
+        measurement: "hiccups",
+        arm: "alone",
+        figure: "lost",
+        from: 0.001,
+        to: 0.02,
+        unit: Unit::Share,
+        below: "a quiet host",
+        above: "a busy host",
+    };
+
+    fn look(lost: f64, guest: bool) -> Option<Outcome> {
+        let arms = vec![Row::figures("alone", [("lost", lost.into())])];
+        let host = Environment { guest: Some(guest), ..Environment::default() };
+        LOST.look(&[Report::new("hiccups", host, Findings { arms, ..Findings::default() })])
+    }
+
+    #[test]
+    fn a_figure_beyond_its_range_has_a_likely_reason() {
+        let outcome = look(0.01, true).unwrap();
+        assert_eq!((outcome.holds, outcome.reason.as_str()), (true, ""));
+        assert_eq!((outcome.expected.as_str(), outcome.measured.as_str()), ("0.1 % to 2 %", "1 %"));
+        assert_eq!(look(0.0001, true).unwrap().reason, "a quiet host");
+        assert_eq!(look(0.5, false).unwrap().reason, "a busy host");
+        assert!(look(0.5, true).unwrap().reason.starts_with("a guest"));
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_judged() {
+        assert_eq!(LOST.look(&[]), None);
+        let skipped = Findings { arms: vec![Row::skipped("alone", "no")], ..Findings::default() };
+        assert_eq!(LOST.look(&[Report::new("hiccups", Environment::default(), skipped)]), None);
+    }
+
+    #[test]
+    fn orders_are_about_measurements_that_there_are() {
+        for order in ORDERS {
+            assert!(MEASUREMENTS.iter().any(|row| row.name == order.measurement), "{}", order.what);
+            assert!(order.from <= order.to && !order.below.is_empty() && !order.above.is_empty(), "{}", order.what);
+        }
+    }
+
+    #[test]
+    fn figures_as_they_are_written() {
+        for (unit, value, text) in [
+            (Unit::Time, 14.96, "15 ns"),
+            (Unit::Time, 1_500.0, "1.5 us"),
+            (Unit::Time, 999.7, "1000 ns"),
+            (Unit::Time, 44_000_000.0, "44 ms"),
+            (Unit::Time, 2e9, "2 s"),
+            (Unit::Share, 0.0005, "0.05 %"),
+            (Unit::Count, 8192.0, "8192"),
+            (Unit::Count, 0.0, "0"),
+        ] {
+            assert_eq!(unit.written(value), text);
+        }
+    }
+}
