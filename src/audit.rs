@@ -3,7 +3,7 @@
 use crate::fact::{Cause, Host, Value, kernel};
 use crate::reading::Reading;
 use crate::report::{Decision, Evidence, Finding, Offending, PlanSummary, Remedy, Report};
-use crate::rule::{Assertion, Condition, Otherwise, Rule, RuleSet, Template};
+use crate::rule::{Assertion, Condition, Level, Otherwise, Rule, RuleSet, Template};
 
 mod bounds;
 mod verb;
@@ -49,6 +49,7 @@ fn finding(rule: &Rule, host: &Host<'_>) -> Finding {
     Finding {
         rule: rule.id.clone(),
         title: rule.title.clone(),
+        pack: rule.pack,
         level: rule.level,
         decision: decide(rule, host),
         remedy: Remedy {
@@ -60,6 +61,9 @@ fn finding(rule: &Rule, host: &Host<'_>) -> Finding {
 }
 
 fn decide(rule: &Rule, host: &Host<'_>) -> Decision {
+    if let Some(decision) = dropped(rule, host) {
+        return decision;
+    }
     // What holds of no CPU is no reason to pass. A rule that looks at which CPUs there are says so itself.
     let looks_at_cpus = rule.reads("cpu.online") || rule.reads("cpu.present");
     if host.hot_online().is_empty() && !looks_at_cpus {
@@ -74,6 +78,14 @@ fn decide(rule: &Rule, host: &Host<'_>) -> Decision {
         deciding.push(any(&rule.any, host));
     }
     conclude(&deciding)
+}
+
+/// The decision on a rule that the plan drops. A plan cannot drop what decides the exit code.
+fn dropped(rule: &Rule, host: &Host<'_>) -> Option<Decision> {
+    let drop = host.plan.skip.iter().find(|drop| drop.id.value == rule.id)?;
+    let why = drop.reason.as_deref().unwrap_or("it gives no reason");
+    let evidence = Evidence { message: format!("the plan drops it: {why}"), ..Evidence::default() };
+    (rule.level != Level::Required).then_some(Decision::Dropped(evidence))
 }
 
 /// The decision where the rule's condition does not hold.

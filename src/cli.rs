@@ -9,7 +9,8 @@ use crate::cpuset::MAX_CPU;
 use crate::exit;
 use crate::fix::Form;
 use crate::output::{DiffFormat, Format};
-use crate::preflight::Options;
+use crate::preflight::{Options, Packs};
+use crate::rule::pack::{self, PACKS};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -93,13 +94,73 @@ pub enum Command {
     Generate(GenerateCommand),
 }
 
+/// What may stand in `--packs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PackArg {
+    /// `all`.
+    All,
+    /// The name of a pack.
+    Named(&'static str),
+}
+
+/// The word for all packs.
+const ALL_PACKS: &str = "all";
+
+impl PackArg {
+    fn parse(word: &str) -> Result<Self, String> {
+        if word == ALL_PACKS {
+            return Ok(Self::All);
+        }
+        pack::find(word).map(|pack| Self::Named(pack.name)).ok_or_else(|| pack::hint(word))
+    }
+
+    /// The names; none where all packs are meant.
+    fn names(these: &[Self]) -> Option<Vec<&'static str>> {
+        let name = |arg: &Self| match arg {
+            Self::All => None,
+            Self::Named(name) => Some(*name),
+        };
+        these.iter().map(name).collect()
+    }
+}
+
+/// The packs and what they are about, for the help of `check` and `gate`.
+fn packs_help() -> String {
+    let width = PACKS.iter().map(|pack| pack.name.len()).max().unwrap_or(0);
+    let line = |pack: &pack::Pack| {
+        let text = textwrap::fill(pack.about, textwrap::Options::new(75 - width));
+        let mut lines = text.lines();
+        let first = format!("  {:width$}  {}\n", pack.name, lines.next().unwrap_or_default());
+        lines.fold(first, |text, line| format!("{text}  {:width$}  {line}\n", ""))
+    };
+    format!("Packs:\n{}", PACKS.iter().map(line).collect::<String>().trim_end())
+}
+
+/// The packs of rules that a host is held against.
+#[derive(Args, Debug)]
+pub struct PackArgs {
+    /// Judge only the rules of these packs, and those that the plan requires. Default: all
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = PackArg::parse)]
+    pub packs: Vec<PackArg>,
+}
+
+impl PackArgs {
+    /// As the library takes them.
+    pub fn packs(&self) -> Packs {
+        match PackArg::names(&self.packs) {
+            Some(names) if !names.is_empty() => Packs::These(names),
+            _ => Packs::All,
+        }
+    }
+}
+
 /// What a host is held against.
 #[derive(Args, Debug)]
 pub struct AuditArgs {
     /// A folder of rule files that add to the built-in rules or shadow one by id; may be repeated
     #[arg(long, value_name = "DIR")]
     pub rules: Vec<PathBuf>,
-    /// Judge only these rules
+    /// Judge only these rules, whatever their packs
     #[arg(long, value_name = "ID,...", value_delimiter = ',')]
     pub only: Vec<String>,
     /// Leave these rules out
@@ -115,10 +176,11 @@ pub struct AuditArgs {
 
 impl AuditArgs {
     /// As the library takes them, for one root.
-    pub fn options(&self, root: &Path) -> Options {
+    pub fn options(&self, root: &Path, packs: Packs) -> Options {
         Options {
             root: root.to_owned(),
             rules: self.rules.clone(),
+            packs,
             only: self.only.clone(),
             skip: self.skip.clone(),
             waivers: self.waivers.clone(),
@@ -129,6 +191,7 @@ impl AuditArgs {
 
 /// `quietcore check`.
 #[derive(Args, Debug)]
+#[command(after_help = packs_help())]
 pub struct CheckArgs {
     /// The plan; without one the host is judged for a plan made for it
     #[arg(long, value_name = "PLAN")]
@@ -136,6 +199,9 @@ pub struct CheckArgs {
     /// The folder to read instead of the live host; may be repeated: a report each, and all verdicts side by side
     #[arg(long = "root", value_name = "DIR", default_value = "/")]
     pub roots: Vec<PathBuf>,
+    /// By which packs.
+    #[command(flatten)]
+    pub packs: PackArgs,
     /// By which rules and waivers.
     #[command(flatten)]
     pub audit: AuditArgs,
@@ -155,6 +221,7 @@ pub struct CheckArgs {
 
 /// `quietcore gate`.
 #[derive(Args, Debug)]
+#[command(after_help = packs_help())]
 pub struct GateArgs {
     /// The plan
     #[arg(long, value_name = "PLAN")]
@@ -162,6 +229,9 @@ pub struct GateArgs {
     /// The folder to read instead of the live host
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,
+    /// Judge the rules of these packs too, or all. Default: only what can decide, the base and what the plan requires
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = PackArg::parse)]
+    pub packs: Vec<PackArg>,
     /// By which rules and waivers.
     #[command(flatten)]
     pub audit: AuditArgs,
@@ -171,6 +241,13 @@ pub struct GateArgs {
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
+}
+
+impl GateArgs {
+    /// The packs, as the library takes them.
+    pub fn packs(&self) -> Packs {
+        PackArg::names(&self.packs).map_or(Packs::All, Packs::Deciding)
+    }
 }
 
 /// `quietcore capture`.
@@ -199,6 +276,9 @@ pub struct DiffArgs {
     /// The plan
     #[arg(long, value_name = "PLAN")]
     pub plan: PathBuf,
+    /// By which packs.
+    #[command(flatten)]
+    pub packs: PackArgs,
     /// A folder of rule files that add to the built-in rules or shadow one by id; may be repeated
     #[arg(long, value_name = "DIR")]
     pub rules: Vec<PathBuf>,
@@ -232,6 +312,9 @@ pub enum PlanCommand {
         /// The folder to read instead of the live host
         #[arg(long, value_name = "DIR", default_value = "/")]
         root: PathBuf,
+        /// A folder of rule files that the plan names rules of; may be repeated
+        #[arg(long, value_name = "DIR")]
+        rules: Vec<PathBuf>,
     },
     /// Print the JSON Schema of plans, for editors
     Schema,
@@ -240,7 +323,7 @@ pub enum PlanCommand {
 /// `quietcore rules`.
 #[derive(Debug, Subcommand)]
 pub enum RulesCommand {
-    /// List the rules with their levels and titles
+    /// List the rules by packs, with their levels and titles
     List {
         /// A folder of rule files that add to the built-in rules or shadow one by id; may be repeated
         #[arg(long, value_name = "DIR")]
@@ -336,6 +419,9 @@ pub struct FixArgs {
     /// Only this form
     #[arg(long = "as", value_name = "FORM")]
     pub form: Option<Form>,
+    /// By which packs.
+    #[command(flatten)]
+    pub packs: PackArgs,
     /// A folder of rule files that add to the built-in rules or shadow one by id; may be repeated
     #[arg(long, value_name = "DIR")]
     pub rules: Vec<PathBuf>,

@@ -102,8 +102,8 @@ impl Need<'_> {
     fn headline(&self) -> String {
         let state = match (self.finding.verdict(), self.finding.level) {
             (Verdict::Unknown, _) => "not known",
-            (_, Level::Advised) => "advised against",
             (_, Level::Required) => "failed",
+            (_, Level::Advised | Level::Info) => "advised against",
         };
         format!("{}, {state}: {}", self.finding.rule, self.finding.evidence().message)
     }
@@ -159,7 +159,12 @@ impl<'s> Situation<'s> {
 
     /// Everything that has to be answered, in report order.
     fn needs(&self) -> impl Iterator<Item = Need<'s>> + '_ {
-        let wants = |finding: &&Finding| matches!(finding.verdict(), Verdict::Fail | Verdict::Unknown);
+        let wants = |finding: &&Finding| match finding.verdict() {
+            Verdict::Fail => finding.level != Level::Info,
+            // Of an advised rule that could not be judged nobody knows that there is something to mend.
+            Verdict::Unknown => finding.level == Level::Required,
+            _ => false,
+        };
         let need = |finding: &'s Finding| Some(Need { finding, rule: self.rules.get(&finding.rule).ok()? });
         self.report.findings.iter().filter(wants).filter_map(need)
     }

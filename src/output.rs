@@ -38,8 +38,10 @@ pub enum Detail {
     Summary,
     /// What did not pass, and the summary.
     Quiet,
-    /// A line a rule, and remedies.
+    /// A line a rule of the base, of the user's own and of what did not pass; the rest of the packs is summed up. Remedies.
     Normal,
+    /// A line a rule, and remedies.
+    Full,
     /// Also why, what was wanted and found, and each file with the text read.
     Verbose,
 }

@@ -37,12 +37,24 @@ pub struct Plan {
     pub hot: Vec<Role>,
     /// The cold roles in the order of the text. They may share CPUs with each other and with housekeeping.
     pub cold: Vec<Role>,
-    /// Ids of rules that this plan raises to required, with their places in `text`; not checked here.
+    /// Ids of rules that this plan raises to required, with their places in `text`. Whether there are such rules is not
+    /// checked here.
     pub require: Vec<Spanned<String>>,
+    /// The rules that this plan drops, none of which it requires. Whether there are such rules is not checked here.
+    pub skip: Vec<Skipped>,
     /// The file's path as the user gave it, or what stands for it.
     pub name: String,
     /// The text that the plan was read from, for problems that are found later.
     pub text: String,
+}
+
+/// A rule that a plan drops.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Skipped {
+    /// Its id, with its place in the plan's text.
+    pub id: Spanned<String>,
+    /// Why; none where the plan lists ids alone.
+    pub reason: Option<String>,
 }
 
 /// A thread, or a group of them, and where it runs.
@@ -153,9 +165,11 @@ impl Reader<'_> {
             hot: self.hot(&mut table),
             cold: self.cold(&mut table),
             require: table.take_strings("require", &mut self.problems).map(|ids| ids.value).unwrap_or_default(),
+            skip: self.skip(&mut table),
             name: name.to_owned(),
             text: self.text.to_owned(),
         };
+        self.contradictions(&plan);
         table.finish(&schema::names(KEYS), &mut self.problems);
         self.overlaps();
         plan
@@ -203,6 +217,60 @@ impl Reader<'_> {
 
     fn unit<T>(&mut self, parsed: Result<T, UnitError>, span: Range<usize>, label: &str) -> Option<T> {
         parsed.map_err(|error| self.problems.push(Problem::new(span, error.to_string(), label).help(error.help()))).ok()
+    }
+
+    /// `skip = ["id"]`, or a table of ids and reasons.
+    fn skip(&mut self, table: &mut Table) -> Vec<Skipped> {
+        let Some(skip) = table.take_value("skip") else { return Vec::new() };
+        match skip.value {
+            Value::Array(items) => items.into_iter().filter_map(|item| self.skipped(item)).collect(),
+            Value::Table(reasons) => {
+                reasons.into_entries().into_iter().filter_map(|(id, reason)| self.skipped_for(id, reason)).collect()
+            }
+            other => {
+                let problem = doc::wrong_type(skip.span, "an array of rule ids, or a table", &other);
+                self.problems.push(problem.help("write skip = [\"id\"], or [skip] with id = \"reason\" lines"));
+                Vec::new()
+            }
+        }
+    }
+
+    fn skipped(&mut self, id: Spanned<Value>) -> Option<Skipped> {
+        match id.value {
+            Value::String(value) => Some(Skipped { id: Spanned { value, span: id.span }, reason: None }),
+            other => {
+                self.problems.push(doc::wrong_type(id.span, "a string", &other));
+                None
+            }
+        }
+    }
+
+    fn skipped_for(&mut self, id: Spanned<String>, reason: Spanned<Value>) -> Option<Skipped> {
+        match reason.value {
+            Value::String(text) if text.trim().is_empty() => {
+                let problem = Problem::new(reason.span, "the reason is empty", "nothing here");
+                self.problems.push(problem.help("say in a few words why the rule is not judged"));
+                None
+            }
+            Value::String(text) => Some(Skipped { id, reason: Some(text) }),
+            other => {
+                let problem = doc::wrong_type(reason.span, "a reason", &other);
+                self.problems.push(problem.help(format!("write {} = \"why it is not judged\"", id.value)));
+                None
+            }
+        }
+    }
+
+    /// Reports the rules that the plan both requires and drops.
+    fn contradictions(&mut self, plan: &Plan) {
+        for skipped in &plan.skip {
+            if let Some(required) = plan.require.iter().find(|id| id.value == skipped.id.value) {
+                let message = format!("`{}` is both required and dropped", required.value);
+                let problem = Problem::new(skipped.id.span.clone(), message, "dropped here");
+                let problem = problem.also(required.span.clone(), "required here");
+                self.problems.push(problem.help("take it out of `require` or of `skip`"));
+            }
+        }
     }
 
     /// A set at the top of the plan, where the empty one is an answer.
@@ -369,6 +437,7 @@ max-wakeup-latency = "1us"
 idle = "29-31"
 housekeeping = "0-20,24-28"
 require = ["smt"]
+skip = ["epb"]
 [hot]
 feed = 21
 strategy = "22"
@@ -391,6 +460,21 @@ logger = 28
         assert_eq!(plan.cold_cpus().to_string(), "28");
         assert_eq!(plan.role("logger").unwrap().cpus.to_string(), "28");
         assert_eq!(&plan.text[plan.require[0].span.clone()], "\"smt\"");
+        assert_eq!(&plan.text[plan.skip[0].id.span.clone()], "\"epb\"");
+    }
+
+    #[test]
+    fn rules_are_dropped_with_a_reason_or_without_one() {
+        let skipped = |text: &str| {
+            let plan = Plan::parse("p", text).unwrap();
+            plan.skip.into_iter().map(|skipped| (skipped.id.value, skipped.reason)).collect::<Vec<_>>()
+        };
+        let (epb, swap) = ("epb".to_owned(), "swap".to_owned());
+        assert_eq!(skipped("skip = [\"epb\", \"swap\"]\n[hot]\na = 1\n"), [(epb.clone(), None), (swap.clone(), None)]);
+        let reasons = "[hot]\na = 1\n[skip]\nswap = \"zram only\"\nepb = \"not here\"\n";
+        let wanted = [(swap, Some("zram only".to_owned())), (epb, Some("not here".to_owned()))];
+        assert_eq!(skipped(reasons), wanted);
+        assert_eq!(skipped("skip = []\n[hot]\na = 1\n"), []);
     }
 
     #[test]
@@ -449,6 +533,15 @@ logger = 28
             ("realtime = \"yes\"\n[hot]\na = 2\n", "1:12", &["expected a boolean, found a string"]),
             ("nic = \"a/b\"\n[hot]\na = 2\n", "1:7", &["`a/b` is not the name of an interface", "ip link"]),
             ("require = [1]\n[hot]\na = 2\n", "1:12", &["expected a string, found an integer"]),
+            ("skip = [1]\n[hot]\na = 2\n", "1:9", &["expected a string, found an integer"]),
+            ("skip = \"smt\"\n[hot]\na = 2\n", "1:8", &["expected an array of rule ids, or a table", "[\"id\"]"]),
+            ("[hot]\na = 2\n[skip]\nsmt = \" \"\n", "4:7", &["the reason is empty"]),
+            ("[hot]\na = 2\n[skip]\nsmt = true\n", "4:7", &["expected a reason, found a boolean", "smt = "]),
+            (
+                "require = [\"smt\"]\nskip = [\"smt\"]\n[hot]\na = 2\n",
+                "2:9",
+                &["`smt` is both required and dropped", "required here"],
+            ),
         ];
         for (text, place, words) in cases {
             let problems = Plan::parse("plan.toml", text).expect_err(text);

@@ -18,15 +18,38 @@ use thiserror::Error;
 use time::UtcDateTime;
 
 use crate::audit::audit;
-use crate::doc::{LoadError, Spanned};
+use crate::doc::LoadError;
 use crate::fact::Host;
-use crate::plan::Plan;
+use crate::plan::{Plan, Skipped};
 use crate::problem::{FileProblems, Problem};
 use crate::report::Report;
 use crate::root::{Root, RootError};
-use crate::rule::{LoadErrors, RuleSet};
+use crate::rule::pack::BASE;
+use crate::rule::{Level, LoadErrors, Rule, RuleSet};
 use crate::topology::{Request, SuggestError, suggest};
 use crate::waiver::Waivers;
+
+/// Which packs are judged. A rule of no pack always is, and so is one that the plan requires.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Packs {
+    /// All of them.
+    All,
+    /// These alone.
+    These(Vec<&'static str>),
+    /// What can decide the exit code, wherever it belongs, all of the base, and these.
+    Deciding(Vec<&'static str>),
+}
+
+impl Packs {
+    fn have(&self, rule: &Rule) -> bool {
+        let is_among = |names: &[&str]| rule.pack.is_none_or(|pack| names.contains(&pack));
+        match self {
+            Self::All => true,
+            Self::These(names) => is_among(names),
+            Self::Deciding(names) => rule.level == Level::Required || rule.pack == Some(BASE) || is_among(names),
+        }
+    }
+}
 
 /// What to judge, and by which rules.
 #[derive(Clone, Debug)]
@@ -35,7 +58,9 @@ pub struct Options {
     pub root: PathBuf,
     /// Folders of rules that add to the built-in ones or shadow one by id.
     pub rules: Vec<PathBuf>,
-    /// Judge only these rules; none: all.
+    /// Judge the rules of these packs.
+    pub packs: Packs,
+    /// Judge only these rules, whatever their packs; none: those of the packs.
     pub only: Vec<String>,
     /// Leave these rules out.
     pub skip: Vec<String>,
@@ -49,7 +74,7 @@ impl Default for Options {
     /// The live host, by the built-in rules.
     fn default() -> Self {
         let (rules, only, skip) = (Vec::new(), Vec::new(), Vec::new());
-        Self { root: PathBuf::from("/"), rules, only, skip, waivers: None, strict: false }
+        Self { root: PathBuf::from("/"), rules, packs: Packs::All, only, skip, waivers: None, strict: false }
     }
 }
 
@@ -65,7 +90,7 @@ pub enum PreflightError {
     /// Rules cannot be read, or are wrong.
     #[error(transparent)]
     Rules(#[from] LoadErrors),
-    /// `only` or `skip` names a rule that does not exist, or they leave none.
+    /// `only` or `skip` names a rule that does not exist, or they and `packs` leave none.
     #[error("error: {0}")]
     Choice(String),
     /// No plan was given, and none can be made for the host.
@@ -107,12 +132,16 @@ impl Preflight {
             None => suggested(&root)?,
         };
         let mut rules = RuleSet::with_folders(&options.rules)?;
-        let waivers = match &options.waivers {
+        let mut waivers = match &options.waivers {
             Some(path) => Waivers::load(path, &rules)?,
             None => Waivers::default(),
         };
-        raise(&mut rules, &plan)?;
-        choose(&mut rules, options)?;
+        heed(&mut rules, &plan)?;
+        // A waiver of a rule that is judged elsewhere is not unused.
+        let is_left_out = |rule: &&Rule| !options.packs.have(rule) && !requires(&plan, rule);
+        let left_out: Vec<&str> = rules.iter().filter(is_left_out).map(|rule| rule.id.as_str()).collect();
+        waivers.retain(|waiver| !left_out.contains(&waiver.rule.as_str()));
+        choose(&mut rules, &plan, options)?;
         Ok(Self { root, plan, rules, waivers, strict: options.strict })
     }
 
@@ -131,30 +160,53 @@ fn suggested(root: &Root) -> Result<Plan, PreflightError> {
     Ok(plan)
 }
 
-/// Raises the rules that the plan requires.
-fn raise(rules: &mut RuleSet, plan: &Plan) -> Result<(), PreflightError> {
-    let unknown = |id: &Spanned<String>| {
-        let why = rules.get(&id.value).err()?;
-        Some(Problem::new(id.span.clone(), why, "no such rule"))
-    };
-    let problems = plan.require.iter().filter_map(unknown).collect();
+/// Raises the rules that the plan requires, and sees that it names no rule that there is not, and drops none that decides
+/// the exit code.
+///
+/// # Errors
+/// Everything that is wrong with what the plan says of rules, each where it stands.
+pub fn heed(rules: &mut RuleSet, plan: &Plan) -> Result<(), FileProblems> {
+    let mut problems = Vec::new();
+    for id in plan.require.iter().chain(plan.skip.iter().map(|skipped| &skipped.id)) {
+        if let Err(why) = rules.get(&id.value) {
+            problems.push(Problem::new(id.span.clone(), why, "no such rule"));
+        }
+    }
+    for Skipped { id, .. } in &plan.skip {
+        let is_required = rules.get(&id.value).is_ok_and(|rule| rule.level == Level::Required);
+        if is_required {
+            let message = format!("`{}` is required: a plan drops advised rules only", id.value);
+            let problem = Problem::new(id.span.clone(), message, "decides the exit code");
+            problems.push(problem.help("accept its failure for a reason and until a day: --waivers FILE"));
+        }
+    }
     FileProblems::unless_empty(&plan.name, &plan.text, problems)?;
     let required: Vec<String> = plan.require.iter().map(|id| id.value.clone()).collect();
     rules.require(&required);
     Ok(())
 }
 
+fn requires(plan: &Plan, rule: &Rule) -> bool {
+    plan.require.iter().any(|id| id.value == rule.id)
+}
+
 /// Keeps the rules that were asked for.
-fn choose(rules: &mut RuleSet, options: &Options) -> Result<(), PreflightError> {
+fn choose(rules: &mut RuleSet, plan: &Plan, options: &Options) -> Result<(), PreflightError> {
     for (option, ids) in [("--only", &options.only), ("--skip", &options.skip)] {
         for id in ids {
             rules.get(id).map_err(|why| PreflightError::Choice(format!("{option}: {why}")))?;
         }
     }
-    let is_wanted = |id: &String| (options.only.is_empty() || options.only.contains(id)) && !options.skip.contains(id);
-    rules.retain(|rule| is_wanted(&rule.id));
+    let is_wanted = |rule: &Rule| {
+        if options.only.is_empty() {
+            options.packs.have(rule) || requires(plan, rule)
+        } else {
+            options.only.contains(&rule.id)
+        }
+    };
+    rules.retain(|rule| is_wanted(rule) && !options.skip.contains(&rule.id));
     if rules.iter().next().is_none() {
-        return Err(PreflightError::Choice("--only and --skip leave no rule to judge".to_owned()));
+        return Err(PreflightError::Choice("--packs, --only and --skip leave no rule to judge".to_owned()));
     }
     Ok(())
 }

@@ -90,6 +90,8 @@ pub enum Decision {
     Unknown(Cause, Evidence),
     /// The condition does not hold here.
     NotApplicable(Evidence),
+    /// The plan drops the rule: it was not judged.
+    Dropped(Evidence),
 }
 
 impl Decision {
@@ -149,6 +151,8 @@ pub struct Finding {
     pub rule: String,
     /// The rule's good condition.
     pub title: String,
+    /// The rule's pack; none for a rule of the user's own.
+    pub pack: Option<&'static str>,
     /// Whether a failure decides the exit code.
     pub level: Level,
     /// The decision.
@@ -165,7 +169,7 @@ impl Finding {
             Decision::Fail(_) => Verdict::Fail,
             Decision::Waived(..) => Verdict::Waived,
             Decision::Unknown(..) => Verdict::Unknown,
-            Decision::NotApplicable(_) => Verdict::NotApplicable,
+            Decision::NotApplicable(_) | Decision::Dropped(_) => Verdict::NotApplicable,
         }
     }
 
@@ -185,7 +189,8 @@ impl Finding {
             | Decision::Waived(Grounds(evidence), _)
             | Decision::PassByPlan(evidence)
             | Decision::Unknown(_, evidence)
-            | Decision::NotApplicable(evidence) => evidence,
+            | Decision::NotApplicable(evidence)
+            | Decision::Dropped(evidence) => evidence,
         }
     }
 

@@ -11,6 +11,7 @@ mod check;
 mod expr;
 mod file;
 mod keys;
+pub mod pack;
 mod set;
 mod template;
 mod words;
@@ -31,6 +32,8 @@ pub enum Level {
     Required,
     /// It is reported and lets pass.
     Advised,
+    /// It is told: nothing is wrong with the host.
+    Info,
 }
 
 impl Level {
@@ -39,6 +42,7 @@ impl Level {
         match self {
             Level::Required => "required",
             Level::Advised => "advised",
+            Level::Info => "info",
         }
     }
 }
@@ -139,6 +143,8 @@ pub struct Rule {
     pub id: String,
     /// The good condition, in the present tense.
     pub title: String,
+    /// The pack that it belongs to; none for a rule of the user's own that names none.
+    pub pack: Option<&'static str>,
     /// Whether it decides the exit code.
     pub level: Level,
     /// What goes wrong where it does not hold.

@@ -62,6 +62,11 @@ impl Waivers {
         Ok(Self(waivers))
     }
 
+    /// Keeps only the waivers that `keep` wants.
+    pub fn retain(&mut self, keep: impl Fn(&Waiver) -> bool) {
+        self.0.retain(|waiver| keep(waiver));
+    }
+
     /// Takes failures as waived where a waiver is in force on `today` (UTC). One that has expired is remarked upon; one
     /// that will soon, and one that matches nothing, is warned about.
     pub fn apply(&self, report: &mut Report, today: Date) {

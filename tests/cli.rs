@@ -13,6 +13,7 @@ use common::{CPU, Laid, ONLINE, POSSIBLE, PRESENT, Run, Tree, builtin, has_escap
 use quietcore::exit;
 use quietcore::fact;
 use quietcore::plan::Plan;
+use quietcore::rule::pack::{BASE, PACKS, Pack};
 use serde_json::Value;
 
 const TUNED: &[&str] = &["check", "--plan", "fixtures/tuned/plan.toml", "--root", "fixtures/tuned/root"];
@@ -83,7 +84,10 @@ fn exit_codes_are_what_the_table_says() {
 fn reports_go_to_standard_output_and_give_the_code() {
     for (args, code, strict_code) in [(TUNED, 0, 0), (MISTUNED, 1, 1), (GUEST, 0, 3)] {
         let human = run(args, &[]).done().answer(code);
-        assert!(builtin().iter().all(|rule| human.contains(&rule.id)), "{human}");
+        assert!(
+            builtin().iter().filter(|rule| rule.pack == Some(BASE)).all(|rule| human.contains(&rule.id)),
+            "{human}"
+        );
         let strict = json(&run(args, &["--strict", "--format", "json"]).done().answer(strict_code));
         assert_eq!((&strict["exit_code"], &strict["strict"]), (&Value::from(strict_code), &Value::from(true)));
         let lax = json(&run(args, &["--format", "json"]).done().answer(code));
@@ -615,16 +619,223 @@ fn without_a_plan_a_tree_without_cpus_is_refused() {
     }
 }
 
+// ---- packs, and what a plan says of rules ------------------------------------------------------------------------
+
+/// The packs of the findings of a JSON report, each once.
+fn packs(report: &Value) -> Vec<&str> {
+    let mut packs: Vec<&str> =
+        report["findings"].as_array().unwrap().iter().map(|finding| finding["pack"].as_str().unwrap()).collect();
+    packs.dedup();
+    packs
+}
+
+#[test]
+fn packs_choose_rules() {
+    let of = |more: &[&str], code| json(&run(MISTUNED, &[&["--format", "json"], more].concat()).done().answer(code));
+    let all = of(&[], 1);
+    assert_eq!(of(&["--packs", "all"], 1), all);
+    assert_eq!(ids(&all).len(), builtin().iter().count());
+    assert_eq!(packs(&of(&["--packs", "base"], 1)), ["base"]);
+    // What does not decide fails nothing.
+    assert_eq!(packs(&of(&["--packs", "topology"], 0)), ["topology"]);
+    assert_eq!(packs(&of(&["--packs", "topology,base"], 1)), ["base", "topology"]);
+    // Rules are named whatever their packs.
+    assert_eq!(ids(&of(&["--packs", "topology", "--only", "thp"], 1)), ["thp"]);
+    assert!(!ids(&of(&["--packs", "topology,base", "--skip", "thp"], 1)).contains(&"thp"));
+}
+
+#[test]
+fn packs_are_those_that_there_are() {
+    for command in ["check", "gate", "diff", "fix"] {
+        let args: &[&str] = match command {
+            "diff" => &["fixtures/tuned/root", "fixtures/tuned/root"],
+            "gate" => &["--", "true"],
+            _ => &[],
+        };
+        let plan = ["--plan", "fixtures/tuned/plan.toml", "--packs", "topologie"];
+        let refusal = quietcore([command]).args(plan).args(args).done().refusal();
+        assert!(refusal.contains("did you mean `topology`?"), "{command}: {refusal}");
+    }
+    run(TUNED, &["--packs", ""]).done().refusal();
+}
+
+#[test]
+fn a_rule_of_no_pack_is_judged_whatever_the_packs() {
+    let dir = tempfile::tempdir().unwrap();
+    let rule = |pack: &str| {
+        format!(
+            "schema = 1\ntitle = \"t\"\nlevel = \"advised\"\nwhy = \"w\"\n{pack}[[assert]]\nthat = \"plan.hot\"\nwithin = \"cpu.isolated\"\n"
+        )
+    };
+    fs::write(dir.path().join("mine.toml"), rule("")).unwrap();
+    fs::write(dir.path().join("minded.toml"), rule("pack = \"memory\"\n")).unwrap();
+    let rules = dir.path().to_str().unwrap();
+    let of = |packs: &str| {
+        let out = run(TUNED, &["--rules", rules, "--packs", packs, "--format", "json"]).done().answer(0);
+        let report = json(&out);
+        ids(&report).into_iter().filter(|id| id.starts_with("min")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(of("topology"), ["mine"]);
+    assert_eq!(of("memory"), ["minded", "mine"]);
+    // The user's own rules have a line each.
+    let human = run(TUNED, &["--rules", rules]).done().answer(0);
+    assert!(human.contains("+ pass     mine ") && !human.contains(" minded "), "{human}");
+}
+
+/// A plan of the tuned host with these lines at its top.
+fn plan_with(lines: &str) -> (tempfile::TempDir, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("plan.toml");
+    let plan = fs::read_to_string("fixtures/tuned/plan.toml").unwrap();
+    fs::write(&path, format!("{lines}\n{plan}")).unwrap();
+    let path = path.to_str().unwrap().to_owned();
+    (dir, path)
+}
+
+fn gate(plan: &str, more: &[&str], root: &str) -> common::Done {
+    quietcore(["gate", "--plan", plan, "--root", root]).args(more).args(["--", "true"]).done()
+}
+
+#[test]
+fn a_gate_judges_what_decides_and_never_less() {
+    let (tuned, mistuned) = ("fixtures/tuned/root", "fixtures/mistuned/root");
+    let summary = |done: common::Done, code| {
+        assert_eq!(done.code, Some(code), "{}", done.err);
+        done.err.lines().last().unwrap().to_owned()
+    };
+    let (_dir, plan) = plan_with("");
+    assert!(summary(gate(&plan, &[], tuned), 0).starts_with("pass: 11 passed, 0 failed; "));
+    assert!(summary(gate(&plan, &["--packs", "topology"], tuned), 0).starts_with("pass: "));
+    // The base is in, whatever is asked for.
+    let refused = summary(gate(&plan, &["--packs", "topology"], mistuned), 1);
+    assert!(refused.contains(" 9 failed"), "{refused}");
+    // And so is what the plan requires: CPU 5 is not on the node of the NIC.
+    let lines = "require = [\"plan_topology\"]";
+    let (_dir, required) = plan_with(lines);
+    assert!(summary(gate(&required, &[], tuned), 0).starts_with("pass: 12 passed, 0 failed; "));
+    for more in [&[][..], &["--packs", "memory"]] {
+        let text = fs::read_to_string(&required).unwrap().replace("feed = 21", "feed = 5").replace("0-20", "0-4");
+        fs::write(&required, text).unwrap();
+        let done = gate(&required, more, tuned);
+        assert!(done.err.contains("plan_topology") && done.code == Some(1), "{}", done.err);
+    }
+}
+
+#[test]
+fn a_check_of_some_packs_judges_what_the_plan_requires() {
+    let (_dir, plan) = plan_with("require = [\"plan_topology\"]");
+    let args = ["check", "--plan", &plan, "--root", "fixtures/tuned/root", "--packs", "base", "--format", "json"];
+    let report = json(&quietcore(args).done().answer(0));
+    assert_eq!(ids(&report).last(), Some(&"plan_topology"));
+    assert_eq!(report["findings"].as_array().unwrap().last().unwrap()["level"], "required");
+}
+
+#[test]
+fn a_plan_drops_rules_visibly() {
+    for (lines, why) in [
+        ("skip = [\"plan_topology\"]", "the plan drops it: it gives no reason"),
+        ("skip = { plan_topology = \"one node only\" }", "the plan drops it: one node only"),
+    ] {
+        let (_dir, plan) = plan_with(lines);
+        let args = ["check", "--plan", &plan, "--root", "fixtures/tuned/root"];
+        let report = json(&quietcore(args).args(["--format", "json"]).done().answer(0));
+        let found = report["findings"].as_array().unwrap().iter().find(|f| f["rule"] == "plan_topology").unwrap();
+        assert_eq!((&found["verdict"], &found["message"]), (&"not-applicable".into(), &why.into()));
+        assert_eq!(found["sources"], Value::Array(Vec::new()));
+        for more in [&[][..], &["--quiet"], &["--verbose"]] {
+            let human = quietcore(args).args(more).done().answer(0);
+            assert!(human.contains("- n/a") && human.contains(why), "{more:?}: {human}");
+        }
+    }
+}
+
+#[test]
+fn what_a_plan_says_of_rules_is_checked() {
+    let lines = "require = [\"plan_topologi\", \"thp\"]\nskip = { cstate = \"no\", isolatd = \"no\" }";
+    let (dir, plan) = plan_with(lines);
+    for args in [
+        &["check", "--plan", &plan][..],
+        &["plan", "check", &plan],
+        &["gate", "--plan", &plan, "--", "true"],
+        &["explain", "cpu", "21", "--plan", &plan],
+        &["fix", "--plan", &plan],
+    ] {
+        let refusal = quietcore(args).done().refusal();
+        for text in [
+            "plan.toml:1:12",
+            "did you mean `plan_topology`?",
+            "plan.toml:2:10",
+            "`cstate` is required: a plan drops advised rules only",
+            "--waivers",
+            "plan.toml:2:25",
+            "did you mean `isolated`?",
+        ] {
+            assert!(refusal.contains(text), "{args:?}: {text} in\n{refusal}");
+        }
+        assert!(refusal.lines().all(|line| line.chars().count() <= 80 || line.contains("-->")), "{refusal}");
+    }
+    drop(dir);
+}
+
+#[test]
+fn a_plan_may_name_rules_of_a_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let rule = "schema = 1\ntitle = \"t\"\nlevel = \"advised\"\nwhy = \"w\"\n[[assert]]\nthat = \"plan.hot\"\nwithin = \"cpu.offline\"\n";
+    fs::write(dir.path().join("mine.toml"), rule).unwrap();
+    let rules = dir.path().to_str().unwrap();
+    let (_dir, plan) = plan_with("require = [\"mine\"]");
+    let root = ["--root", "fixtures/tuned/root"];
+    quietcore(["plan", "check", &plan]).args(root).done().refusal();
+    quietcore(["plan", "check", &plan, "--rules", rules]).args(root).done().answer(0);
+    quietcore(["check", "--plan", &plan, "--rules", rules, "--packs", "topology"]).args(root).done().answer(1);
+}
+
+#[test]
+fn a_waiver_of_what_a_gate_does_not_judge_is_not_unused() {
+    let dir = tempfile::tempdir().unwrap();
+    let waivers = dir.path().join("waivers.toml");
+    let text = "[[waiver]]\nrule = \"plan_topology\"\nreason = \"r\"\nowner = \"o\"\nexpires = 2999-01-01\n";
+    fs::write(&waivers, text).unwrap();
+    let more = ["--waivers", waivers.to_str().unwrap()];
+    let (_dir, plan) = plan_with("");
+    let done = gate(&plan, &more, "fixtures/tuned/root");
+    assert_eq!((done.code, done.err.lines().count()), (Some(0), 1), "{}", done.err);
+    assert!(run(TUNED, &more).done().answer(0).contains("the waiver of plan_topology is unused"));
+}
+
+#[test]
+fn a_rule_that_only_informs_fails_nothing_and_reads_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let rule = "schema = 1\ntitle = \"t\"\nlevel = \"info\"\npack = \"information\"\nwhy = \"w\"\n[fix]\nruntime = \"none\"\n\
+                [[assert]]\nthat = \"plan.hot\"\nwithin = \"cpu.offline\"\nelse = \"it is so\"\n";
+    fs::write(dir.path().join("remark.toml"), rule).unwrap();
+    let rules = ["--rules", dir.path().to_str().unwrap()];
+    let human = run(TUNED, &rules).done().answer(0);
+    assert!(human.contains("i info     remark") && human.contains(" 1 for information"), "{human}");
+    let github = run(TUNED, &[&rules[..], &["--format", "github"]].concat()).done().answer(0);
+    assert!(github.contains("::notice title=quietcore%3A remark::it is so"), "{github}");
+    let junit = run(TUNED, &[&rules[..], &["--format", "junit"]].concat()).done().answer(0);
+    assert!(junit.contains("info: it is so") && !junit.contains("<failure"), "{junit}");
+    let fix = quietcore(["fix", "--plan", "fixtures/tuned/plan.toml", "--root", "fixtures/tuned/root"]).args(rules);
+    assert!(!fix.done().answer(0).contains("remark"));
+}
+
 // ---- rules -------------------------------------------------------------------------------------------------------
 
 #[test]
 fn rules_are_listed_in_report_order() {
     let out = quietcore(["rules", "list"]).done().answer(0);
-    let ids: Vec<&str> = out.lines().map(|line| line.split_whitespace().next().unwrap()).collect();
+    let rows: Vec<&str> = out.lines().filter(|line| line.starts_with("  ")).collect();
+    let ids: Vec<&str> = rows.iter().map(|line| line.split_whitespace().next().unwrap()).collect();
     assert_eq!(ids, builtin().iter().map(|rule| rule.id.as_str()).collect::<Vec<_>>());
-    for (line, rule) in out.lines().zip(builtin().iter()) {
+    for (line, rule) in rows.iter().zip(builtin().iter()) {
         assert!(line.contains(rule.level.name()) && line.contains(&rule.title), "{line}");
     }
+    let headings: Vec<&str> = out.lines().filter(|line| !line.is_empty() && !line.starts_with(' ')).collect();
+    let has_rules = |pack: &&Pack| builtin().iter().any(|rule| rule.pack == Some(pack.name));
+    let wanted: Vec<String> =
+        PACKS.iter().filter(has_rules).map(|pack| format!("{}: {}", pack.name, pack.about)).collect();
+    assert_eq!(headings, wanted);
 }
 
 #[test]

@@ -15,6 +15,7 @@ use quietcore::cli::Cli;
 use quietcore::exit;
 use quietcore::plan::Plan;
 use quietcore::report::Verdict;
+use quietcore::rule::pack::{PACKS, Pack};
 use quietcore::rule::{self, RuleSet};
 use quietcore::waiver::Waivers;
 
@@ -67,6 +68,7 @@ fn generated(marker: &str) -> String {
         ("report", args) => format!("```console\n{}\n{}```\n", prompt(args), without_elapsed(&answer(args))),
         ("json", args) => format!("```json\n{}```\n", tight(&answer(args))),
         ("exit codes", "") => exit_codes(),
+        ("packs", "") => packs(),
         ("rules", "") => answer("generate rules"),
         ("facts", "") => answer("generate vocabulary"),
         _ => panic!("nothing is generated for <!-- {marker} -->"),
@@ -135,6 +137,17 @@ fn tight(pretty: &str) -> String {
 fn exit_codes() -> String {
     let rows = exit::TABLE.iter().map(|(code, meaning)| format!("| {code} | {meaning} |\n"));
     format!("| code | meaning |\n|---|---|\n{}", rows.collect::<String>())
+}
+
+fn packs() -> String {
+    let rules = RuleSet::builtin().unwrap();
+    let row = |pack: &Pack| {
+        let ids: Vec<String> =
+            rules.iter().filter(|rule| rule.pack == Some(pack.name)).map(|rule| format!("`{}`", rule.id)).collect();
+        (!ids.is_empty()).then(|| format!("| `{}` | {} | {} |\n", pack.name, pack.about, ids.join(", ")))
+    };
+    let rows: String = PACKS.iter().filter_map(row).collect();
+    format!("| pack | about | rules |\n|---|---|---|\n{rows}")
 }
 
 /// The document with its generated parts as they should be.
@@ -209,6 +222,7 @@ fn the_generated_parts_are_there() {
         ("README.md", "<!-- report: check "),
         ("README.md", "<!-- json: check "),
         ("README.md", "<!-- exit codes -->"),
+        ("README.md", "<!-- packs -->"),
         ("rules/README.md", "<!-- rules -->"),
         ("rules/README.md", "<!-- facts -->"),
     ] {
@@ -219,7 +233,7 @@ fn the_generated_parts_are_there() {
 #[test]
 fn every_rule_and_every_verdict_is_documented() {
     let (readme, language) = (read("README.md"), read("rules/README.md"));
-    for line in answer("rules list").lines() {
+    for line in answer("rules list").lines().filter(|line| line.starts_with(' ')) {
         let id = line.split_whitespace().next().unwrap();
         assert!(readme.contains(&format!("`{id}`")) || language.contains(&format!("`{id}`")), "{id}");
     }
@@ -261,7 +275,10 @@ fn examples_are_plans_waivers_and_rules() {
             if word != "toml" {
                 continue;
             }
-            if body.contains("\n[hot]") {
+            if body.contains("[[case]]") {
+                // Of a test of a rule: `packs.rs` reads those.
+                toml::from_str::<toml::Table>(&body).unwrap_or_else(|error| panic!("{document}: {error}"));
+            } else if body.contains("\n[hot]") {
                 plans += 1;
                 Plan::parse(document, &body).unwrap_or_else(|problems| panic!("{}", problems.render(false)));
             } else if body.contains("[[waiver]]") {
@@ -278,7 +295,7 @@ fn examples_are_plans_waivers_and_rules() {
             }
         }
     }
-    assert_eq!((plans, waivers, rules), (1, 1, 2), "an example was lost or is not looked at");
+    assert_eq!((plans, waivers, rules), (2, 1, 2), "an example was lost or is not looked at");
 }
 
 #[test]

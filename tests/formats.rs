@@ -20,7 +20,7 @@ const HOSTILE: &str = "a<b>&\"'\u{0}\u{1b}[31m\u{fffe}\r\n::error::x%0A, y: \\ ]
 
 const MACHINES: [Format; 4] = [Format::Json, Format::Junit, Format::Prometheus, Format::Github];
 
-/// A report with every verdict, at both levels, and every text of the report in it.
+/// A report with every verdict, at every level, and every text of the report in it.
 fn variety(text: &str) -> Report {
     let evidence = |what: &str| Evidence {
         message: format!("{what} {text}"),
@@ -43,6 +43,7 @@ fn variety(text: &str) -> Report {
     let finding = |rule: &str, level, decision| Finding {
         rule: rule.to_owned(),
         title: format!("title {text}"),
+        pack: Some("memory").filter(|_| level != Level::Required),
         level,
         decision,
         remedy: remedy.clone(),
@@ -66,6 +67,9 @@ fn variety(text: &str) -> Report {
             finding("advises", Level::Advised, Decision::fail(evidence("advises"))),
             finding("hidden", Level::Required, Decision::Unknown(Cause::Denied, evidence("hidden"))),
             finding("elsewhere", Level::Advised, Decision::NotApplicable(evidence("elsewhere"))),
+            finding("dropped", Level::Advised, Decision::Dropped(evidence("dropped"))),
+            finding("unseen", Level::Advised, Decision::Unknown(Cause::NotExposed, evidence("unseen"))),
+            finding("told", Level::Info, Decision::fail(evidence("told"))),
             finding("accepted", Level::Required, waived(Decision::fail(evidence("accepted")))),
         ],
         strict: false,
@@ -82,6 +86,11 @@ fn reports() -> Vec<Report> {
 
 fn count(report: &Report, verdicts: &[Verdict]) -> usize {
     verdicts.iter().map(|verdict| report.count(*verdict)).sum()
+}
+
+/// Failures of rules that want something mended.
+fn failures(report: &Report) -> usize {
+    report.findings.iter().filter(|f| f.verdict() == Verdict::Fail && f.level != Level::Info).count()
 }
 
 // ---- each format -------------------------------------------------------------------------------------------------
@@ -109,8 +118,7 @@ fn junit_is_xml_and_counts_what_it_holds() {
         let text = written(&report, Format::Junit);
         let document = roxmltree::Document::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
         let all = |tag: &'static str| document.descendants().filter(move |node| node.has_tag_name(tag));
-        let (failed, skipped) =
-            (count(&report, &[Verdict::Fail]), count(&report, &[Verdict::Unknown, Verdict::NotApplicable]));
+        let (failed, skipped) = (failures(&report), count(&report, &[Verdict::Unknown, Verdict::NotApplicable]));
         assert_eq!(all("testcase").count(), report.findings.len());
         assert_eq!(all("failure").count(), failed);
         assert_eq!(all("skipped").count(), skipped);
@@ -242,13 +250,13 @@ fn github_gets_an_annotation_for_all_but_passes() {
     for report in reports() {
         let text = written(&report, Format::Github);
         let kinds = |kind: &str| text.lines().filter(|line| line.starts_with(&format!("::{kind} title="))).count();
-        let required =
-            |verdict| report.findings.iter().filter(|f| f.verdict() == verdict && f.level == Level::Required).count();
-        let errors = required(Verdict::Fail);
-        assert_eq!(kinds("error"), errors);
-        let others = count(&report, &[Verdict::Fail, Verdict::Unknown]) - errors;
-        assert_eq!(kinds("warning"), others + report.warnings.len());
-        assert_eq!(kinds("notice"), report.count(Verdict::Waived) + 1);
+        let of = |verdict, level| report.findings.iter().filter(|f| (f.verdict(), f.level) == (verdict, level)).count();
+        assert_eq!(kinds("error"), of(Verdict::Fail, Level::Required));
+        let warnings = of(Verdict::Fail, Level::Advised) + of(Verdict::Unknown, Level::Required);
+        assert_eq!(kinds("warning"), warnings + report.warnings.len());
+        let all = count(&report, &[Verdict::Fail, Verdict::Unknown, Verdict::Waived]);
+        // The summary is one more.
+        assert_eq!(kinds("notice"), all - kinds("error") - warnings + 1);
         assert_eq!(text.lines().count(), kinds("error") + kinds("warning") + kinds("notice"), "{text}");
     }
 }

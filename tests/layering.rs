@@ -21,8 +21,16 @@ const LAYERS: &[&[&str]] = &[
 ];
 
 /// All that a format may name outside its own module: the report, and the types that the report is made of.
-const SEEN_BY_OUTPUT: &[&str] =
-    &["report", "exit", "cpuset::CpuSet", "fact::Source", "fact::Cause", "rule::Level", "reading::printable"];
+const SEEN_BY_OUTPUT: &[&str] = &[
+    "report",
+    "exit",
+    "cpuset::CpuSet",
+    "fact::Source",
+    "fact::Cause",
+    "rule::Level",
+    "rule::pack::BASE",
+    "reading::printable",
+];
 
 /// What a rule may not name: it is loaded before there is a host.
 const HIDDEN_FROM_RULES: &[&str] = &["root", "topology", "plan", "reading", "fact::Host", "fact::Look"];

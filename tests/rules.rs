@@ -461,7 +461,7 @@ fn a_rule_shadows_the_built_in_one_of_its_id() {
     assert_eq!((&findings[at]["verdict"], &findings[at]["level"]), (&"fail".into(), &"advised".into()));
 
     let list = quietcore(["rules", "list", "--rules", "rules"]).cwd(dir.path()).done().answer(0);
-    let row = list.lines().find(|line| line.starts_with("thp ")).unwrap();
+    let row = list.lines().find(|line| line.starts_with("  thp ")).unwrap();
     assert!(row.contains("advised") && row.contains("rules/thp.toml"), "{row}");
     let shown = quietcore(["rules", "show", "thp", "--rules", "rules"]).cwd(dir.path()).done().answer(0);
     assert_eq!(shown, fs::read_to_string(dir.path().join("rules/thp.toml")).unwrap());

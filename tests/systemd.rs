@@ -36,8 +36,17 @@ const ENTER: &str = r#"echo 0 >"$0/cgroup.procs" && exec "$@""#;
 const BOOT: &str = include_str!("systemd/boot.sh");
 
 /// What the units of `systemd/etc` run as the audit, and the memory that their plan `memlock.toml` locks.
-const AUDIT: &[&str] =
-    &["/usr/bin/quietcore", "check", "--plan", "/etc/quietcore/plan.toml", "--root", "/etc/quietcore/host", "--quiet"];
+const AUDIT: &[&str] = &[
+    "/usr/bin/quietcore",
+    "check",
+    "--plan",
+    "/etc/quietcore/plan.toml",
+    "--root",
+    "/etc/quietcore/host",
+    "--packs",
+    "base",
+    "--quiet",
+];
 const LOCKED: u64 = 2 << 20;
 
 // ---- the machine -------------------------------------------------------------------------------------------------

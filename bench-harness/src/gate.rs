@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anstream::StripStream;
 use quietcore::output::{self, Detail, Format, Style};
-use quietcore::preflight::{Options, Preflight};
+use quietcore::preflight::{Options, Packs, Preflight};
 use quietcore::report::{self, Finding, Report};
 use quietcore::rule::Level;
 use serde::Serialize;
@@ -96,7 +96,8 @@ pub fn admit(
 
 /// Audits this host by `plan` and the built-in rules.
 pub fn audit(plan: &Path) -> anyhow::Result<Audit> {
-    let preflight = Preflight::load(&Options::default(), Some(plan))?;
+    let options = Options { packs: Packs::Deciding(Vec::new()), ..Options::default() };
+    let preflight = Preflight::load(&options, Some(plan))?;
     let report = preflight.judge();
     let is_failed = |finding: &&Finding| finding.level == Level::Required && finding.verdict() == report::Verdict::Fail;
     let failed = report.findings.iter().filter(is_failed).map(|finding| finding.rule.clone()).collect();

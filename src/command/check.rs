@@ -22,7 +22,7 @@ pub(super) fn run(args: &CheckArgs, streams: &mut Streams) -> Result<u8, Failure
     let mut suggestion = None;
     let roots = without_repetitions(&args.roots);
     for root in &roots {
-        match Preflight::load(&args.audit.options(root), args.plan.as_deref()) {
+        match Preflight::load(&args.audit.options(root, args.packs.packs()), args.plan.as_deref()) {
             Ok(preflight) => {
                 suggestion.get_or_insert_with(|| suggestion_for(&preflight));
                 reports.push(preflight.judge());
@@ -79,6 +79,8 @@ fn detail(args: &CheckArgs) -> Detail {
     match (args.quiet, args.verbose) {
         (true, _) => Detail::Quiet,
         (_, true) => Detail::Verbose,
+        // Who names rules wants to read what is said of them.
+        _ if !args.audit.only.is_empty() => Detail::Full,
         _ => Detail::Normal,
     }
 }

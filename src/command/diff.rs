@@ -19,7 +19,8 @@ pub(super) fn run(args: &DiffArgs, streams: &mut Streams) -> Result<u8, Failure>
 
 /// The report on a folder. An archive is one only after it has been unpacked.
 fn audited(args: &DiffArgs, tree: &Path) -> Result<Report, Failure> {
-    let options = Options { root: tree.to_owned(), rules: args.rules.clone(), ..Options::default() };
+    let (rules, packs) = (args.rules.clone(), args.packs.packs());
+    let options = Options { root: tree.to_owned(), rules, packs, ..Options::default() };
     let preflight = Preflight::load(&options, Some(&args.plan)).map_err(|error| match error {
         PreflightError::Root(_) if tree.is_file() => {
             let next = format!("unpack it: mkdir DIR && tar -xf {} -C DIR", tree.display());

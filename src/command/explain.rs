@@ -26,7 +26,8 @@ pub(super) fn run(args: ExplainArgs, out: &mut impl Write) -> Result<u8, Failure
 }
 
 fn explain(rule: &Rule, page: &mut Page<'_>) -> io::Result<()> {
-    page.heading(&format!("{} ({}): {}", rule.id, rule.level.name(), rule.title))?;
+    let pack = rule.pack.map_or_else(String::new, |pack| format!(", pack {pack}"));
+    page.heading(&format!("{} ({}{pack}): {}", rule.id, rule.level.name(), rule.title))?;
     if let Some(origin) = &rule.origin {
         page.text(&format!("from {origin}"))?;
     }

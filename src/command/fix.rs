@@ -10,8 +10,9 @@ use crate::fix::Situation;
 use crate::preflight::{Options, Preflight};
 
 pub(super) fn run(args: FixArgs, out: &mut impl Write) -> Result<u8, Failure> {
-    let FixArgs { plan, root, form, rules, waivers } = args;
-    let preflight = Preflight::load(&Options { root, rules, waivers, ..Options::default() }, Some(&plan))?;
+    let FixArgs { plan, root, form, packs, rules, waivers } = args;
+    let options = Options { root, rules, packs: packs.packs(), waivers, ..Options::default() };
+    let preflight = Preflight::load(&options, Some(&plan))?;
     let report = preflight.judge();
     let host = Host::new(&preflight.root, &preflight.plan);
     write!(out, "{}", Situation::new(&host, &preflight.rules, &report).print(form))?;

@@ -23,7 +23,7 @@ use crate::preflight::Preflight;
 /// Refuses with the audit's exit code, the report on stderr; otherwise does not return but for an error.
 pub(super) fn run(args: &GateArgs, streams: &mut Streams) -> Result<u8, Failure> {
     let began = Instant::now();
-    let preflight = Preflight::load(&args.audit.options(&args.root), Some(&args.plan))?;
+    let preflight = Preflight::load(&args.audit.options(&args.root, args.packs()), Some(&args.plan))?;
     let cpus = args.role.as_ref().map(|role| role_cpus(&preflight.plan, role)).transpose()?;
     let report = preflight.judge();
     // On a pass the summary alone; on a refusal also what did not pass, for the journal.

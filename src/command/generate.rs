@@ -9,6 +9,8 @@ use super::{Failure, load_rules};
 use crate::cli::{Cli, GenerateCommand};
 use crate::exit;
 use crate::fact;
+use crate::rule::Rule;
+use crate::rule::pack::PACKS;
 
 pub(super) fn run(command: GenerateCommand, out: &mut impl Write) -> Result<u8, Failure> {
     match command {
@@ -21,11 +23,21 @@ pub(super) fn run(command: GenerateCommand, out: &mut impl Write) -> Result<u8, 
             }
         }
         GenerateCommand::Rules => {
-            row(out, &["rule", "level", "holds when", "who says so"])?;
-            row(out, &["---"; 4])?;
-            for rule in load_rules(&[])?.iter() {
-                let id = format!("[`{0}`]({0}.toml)", rule.id);
-                row(out, &[&id, rule.level.name(), &rule.title, &rule.source.join("; ")])?;
+            let rules = load_rules(&[])?;
+            let mut gap = "";
+            for pack in PACKS {
+                let members: Vec<&Rule> = rules.iter().filter(|rule| rule.pack == Some(pack.name)).collect();
+                if members.is_empty() {
+                    continue;
+                }
+                writeln!(out, "{gap}### {}\n\nIt is about {}.\n", pack.name, pack.about)?;
+                gap = "\n";
+                row(out, &["rule", "level", "holds when", "who says so"])?;
+                row(out, &["---"; 4])?;
+                for rule in members {
+                    let id = format!("[`{0}`]({0}.toml)", rule.id);
+                    row(out, &[&id, rule.level.name(), &rule.title, &rule.source.join("; ")])?;
+                }
             }
         }
         GenerateCommand::Man { dir } => manual(&dir)?,

@@ -10,6 +10,7 @@ use crate::exit;
 use crate::fact::Host;
 use crate::output::{self, Detail, Format, Style};
 use crate::plan::{self, Plan};
+use crate::preflight::{PreflightError, heed};
 use crate::topology::{Request, suggest};
 
 /// The rule that holds a plan against the topology of a host.
@@ -28,15 +29,16 @@ pub(super) fn run(command: PlanCommand, streams: &mut Streams) -> Result<u8, Fai
             writeln!(streams.out, "{:#}", plan::json_schema())?;
             Ok(exit::PASSED)
         }
-        PlanCommand::Check { plan, root } => {
+        PlanCommand::Check { plan, root, rules } => {
             let plan = Plan::load(&plan).map_err(load_failure)?;
             let root = open_root(&root)?;
-            let mut rules = load_rules(&[])?;
+            let mut rules = load_rules(&rules)?;
+            heed(&mut rules, &plan).map_err(PreflightError::from)?;
             rules.retain(|rule| rule.id == RULE);
             // Advised beside other rules; here it is the question.
             rules.require(&[RULE.to_owned()]);
             let report = audit(&rules, &Host::new(&root, &plan), false);
-            let style = Style { detail: Detail::Normal, width: WIDTH, elapsed: None };
+            let style = Style { detail: Detail::Full, width: WIDTH, elapsed: None };
             output::write(&report, Format::Human, style, &mut streams.out)?;
             Ok(report.exit_code())
         }

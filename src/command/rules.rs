@@ -7,18 +7,13 @@ use crate::cli::RulesCommand;
 use crate::exit;
 use crate::fact::{self, count};
 use crate::reading::printable;
-use crate::rule::{self, Rule, lint_folder};
+use crate::rule::pack::PACKS;
+use crate::rule::{self, Rule, RuleSet, lint_folder};
 
 pub(super) fn run(command: RulesCommand, out: &mut impl Write) -> Result<u8, Failure> {
     match command {
         RulesCommand::List { rules } => {
-            let rules = load_rules(&rules)?;
-            let width = rules.iter().map(|rule| rule.id.len()).max().unwrap_or(0);
-            for rule in rules.iter() {
-                let origin = rule.origin.as_ref().map_or_else(String::new, |path| format!(" ({path})"));
-                let line = format!("{:<width$}  {:<8}  {}{origin}", rule.id, rule.level.name(), rule.title);
-                writeln!(out, "{}", printable(&line))?;
-            }
+            list(&load_rules(&rules)?, out)?;
         }
         RulesCommand::Show { id, rules } => {
             let rules = load_rules(&rules)?;
@@ -42,6 +37,28 @@ pub(super) fn run(command: RulesCommand, out: &mut impl Write) -> Result<u8, Fai
         RulesCommand::Schema => writeln!(out, "{:#}", rule::json_schema())?,
     }
     Ok(exit::PASSED)
+}
+
+/// The rules by packs, those of no pack last.
+fn list(rules: &RuleSet, out: &mut impl Write) -> Result<(), Failure> {
+    let width = rules.iter().map(|rule| rule.id.len()).max().unwrap_or(0);
+    let packs = PACKS.iter().map(|pack| (Some(pack.name), format!("{}: {}", pack.name, pack.about)));
+    let own = (None, "rules of no pack, which are always judged".to_owned());
+    let mut gap = "";
+    for (pack, heading) in packs.chain([own]) {
+        let members: Vec<&Rule> = rules.iter().filter(|rule| rule.pack == pack).collect();
+        if members.is_empty() {
+            continue;
+        }
+        writeln!(out, "{gap}{heading}")?;
+        gap = "\n";
+        for rule in members {
+            let origin = rule.origin.as_ref().map_or_else(String::new, |path| format!(" ({path})"));
+            let line = format!("  {:<width$}  {:<8}  {}{origin}", rule.id, rule.level.name(), rule.title);
+            writeln!(out, "{}", printable(&line))?;
+        }
+    }
+    Ok(())
 }
 
 fn report_lint(out: &mut impl Write, rules: &[&Rule], place: &str) -> Result<(), Failure> {

@@ -1,7 +1,7 @@
 //! Workflow commands of GitHub Actions: `::error title=…::…`, one a line. The runner makes annotations of them.
 //!
-//! What decides the exit code is an error; advised failures, unknown verdicts and warnings are warnings; waived failures
-//! and the summary are notices. The runner shows the first ten of each kind a step, so that passes have no line.
+//! What decides the exit code is an error; advised failures, required rules that are unknown and warnings are warnings;
+//! other unknown verdicts, what is told for information, waived failures and the summary are notices. The runner shows the first ten of each kind a step, so that passes have no line.
 
 use std::io::{self, Write};
 
@@ -36,8 +36,8 @@ fn kind(report: &Report, finding: &Finding) -> Option<&'static str> {
         (Verdict::Fail, Level::Required) => Some("error"),
         // Under `--strict` it is what the audit refuses for, unless there is a failure.
         (Verdict::Unknown, Level::Required) if report.exit_code() == exit::UNKNOWN => Some("error"),
-        (Verdict::Fail | Verdict::Unknown, _) => Some("warning"),
-        (Verdict::Waived, _) => Some("notice"),
+        (Verdict::Unknown, Level::Required) | (Verdict::Fail, Level::Advised) => Some("warning"),
+        (Verdict::Fail | Verdict::Unknown | Verdict::Waived, _) => Some("notice"),
         (Verdict::Pass | Verdict::NotApplicable, _) => None,
     }
 }

@@ -9,23 +9,26 @@ use super::{Detail, Style, at_blanks, one_line};
 use crate::exit;
 use crate::fact::Source;
 use crate::reading::printable;
-use crate::report::{Evidence, Finding, Report, Verdict};
+use crate::report::{Decision, Evidence, Finding, Report, Verdict};
 use crate::rule::Level;
+use crate::rule::pack::BASE;
 
 /// Symbol, blank, the longest word.
 pub(super) const VERDICT_COLUMNS: usize = 9;
 
 pub(super) fn write(report: &Report, style: Style, out: &mut dyn Write) -> io::Result<()> {
-    let page = Page { id_columns: report.findings.iter().map(|f| f.rule.len()).max().unwrap_or(0), style };
-    let is_whole = matches!(style.detail, Detail::Normal | Detail::Verbose);
+    let (shown, rest): (Vec<&Finding>, Vec<&Finding>) =
+        report.findings.iter().partition(|finding| has_line(finding, style.detail));
+    let page = Page { id_columns: shown.iter().map(|f| f.rule.len()).max().unwrap_or(0), style };
+    let is_whole = matches!(style.detail, Detail::Normal | Detail::Full | Detail::Verbose);
     if is_whole {
         page.heading(report, out)?;
     }
-    for finding in &report.findings {
-        let is_shown = style.detail == Detail::Quiet && finding.verdict() != Verdict::Pass;
-        if is_whole || is_shown {
-            page.finding(finding, out)?;
-        }
+    for finding in shown {
+        page.finding(finding, out)?;
+    }
+    if style.detail != Detail::Summary {
+        page.summed_up(&rest, out)?;
     }
     if is_whole {
         writeln!(out)?;
@@ -34,6 +37,22 @@ pub(super) fn write(report: &Report, style: Style, out: &mut dyn Write) -> io::R
         page.heading_line(out, "warning:", warning)?;
     }
     page.summary(report, out)
+}
+
+/// Is it one that everybody wants to read of, pass or not: of the base, of the user's own rules, or one that decides?
+fn is_prominent(finding: &Finding) -> bool {
+    finding.level == Level::Required || finding.pack.is_none_or(|pack| pack == BASE)
+}
+
+/// Does the rule have a line of its own? The others are summed up.
+fn has_line(finding: &Finding, detail: Detail) -> bool {
+    let is_news = matches!(finding.decision, Decision::Fail(_) | Decision::Waived(..) | Decision::Dropped(_));
+    match detail {
+        Detail::Summary => false,
+        Detail::Quiet => is_news || (is_prominent(finding) && finding.verdict() != Verdict::Pass),
+        Detail::Normal => is_news || is_prominent(finding),
+        Detail::Full | Detail::Verbose => true,
+    }
 }
 
 /// What the lines of a report have in common: their columns and their width.
@@ -50,6 +69,7 @@ pub(super) fn look(finding: &Finding) -> (&'static str, &'static str, Color) {
         (Verdict::Pass, _) => ("+", "pass", Color::new().green()),
         (Verdict::Fail, Level::Required) => ("x", "FAIL", Color::new().red().bold()),
         (Verdict::Fail, Level::Advised) => ("!", "advice", Color::new().yellow()),
+        (Verdict::Fail, Level::Info) => ("i", "info", Color::new().cyan()),
         (Verdict::Unknown, _) => ("?", "unknown", Color::new().yellow().bold()),
         (Verdict::NotApplicable, _) => ("-", "n/a", Color::new().dimmed()),
         (Verdict::Waived, _) => ("~", "waived", Color::new().cyan()),
@@ -92,10 +112,43 @@ impl Page {
         if self.style.detail == Detail::Verbose {
             self.details(finding, evidence, out)?;
         }
-        if finding.verdict() == Verdict::Fail {
-            self.remedy(finding, out)?;
+        let is_brief = matches!(self.style.detail, Detail::Quiet | Detail::Normal) && !is_prominent(finding);
+        match finding.verdict() {
+            Verdict::Fail if is_brief => self.brief_remedy(finding, out),
+            Verdict::Fail => self.remedy(finding, out),
+            _ => Ok(()),
         }
-        Ok(())
+    }
+
+    /// One line: the first step if it fits there, else where to read of it.
+    fn brief_remedy(&self, finding: &Finding, out: &mut dyn Write) -> io::Result<()> {
+        let Some((when, text)) = finding.remedy.steps().next() else { return Ok(()) };
+        let label = format!("{:<8}", format!("{when}:"));
+        let is_one_line = self.lines(text, self.indent() + label.len() + 1).len() == 1;
+        if is_one_line {
+            return self.labelled(out, &label, text);
+        }
+        self.labelled(out, "fix:    ", &format!("quietcore explain {}", finding.rule))
+    }
+
+    /// How many rules of a verdict have no line of their own, and of those that could not be judged, which.
+    fn summed_up(&self, rest: &[&Finding], out: &mut dyn Write) -> io::Result<()> {
+        let of = |verdict| rest.iter().filter(move |finding| finding.verdict() == verdict);
+        let mut parts = Vec::new();
+        let passed = of(Verdict::Pass).count();
+        if passed > 0 && self.style.detail != Detail::Quiet {
+            parts.push(format!("{passed} pass"));
+        }
+        let unknown: Vec<&str> = of(Verdict::Unknown).map(|finding| finding.rule.as_str()).collect();
+        if !unknown.is_empty() {
+            parts.push(format!("{} unknown ({})", unknown.len(), unknown.join(", ")));
+        }
+        match of(Verdict::NotApplicable).count() {
+            0 => {}
+            1 => parts.push("1 does not apply".to_owned()),
+            n => parts.push(format!("{n} do not apply")),
+        }
+        if parts.is_empty() { Ok(()) } else { self.heading_line(out, "advised", &parts.join(", ")) }
     }
 
     fn remedy(&self, finding: &Finding, out: &mut dyn Write) -> io::Result<()> {
@@ -159,12 +212,13 @@ impl Page {
             }
             _ => ("pass", Color::new().green().bold()),
         };
-        let advised =
-            report.findings.iter().filter(|f| f.verdict() == Verdict::Fail && f.level == Level::Advised).count();
-        let failed = report.count(Verdict::Fail) - advised;
-        let mut counts = vec![format!("{} passed", report.count(Verdict::Pass)), format!("{failed} failed")];
+        let failed =
+            |level| report.findings.iter().filter(|f| f.verdict() == Verdict::Fail && f.level == level).count();
+        let mut counts =
+            vec![format!("{} passed", report.count(Verdict::Pass)), format!("{} failed", failed(Level::Required))];
         let others = [
-            (advised, "advised against"),
+            (failed(Level::Advised), "advised against"),
+            (failed(Level::Info), "for information"),
             (report.count(Verdict::Unknown), "unknown"),
             (report.count(Verdict::NotApplicable), "not applicable"),
             (report.count(Verdict::Waived), "waived"),

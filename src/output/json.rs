@@ -67,6 +67,7 @@ struct JsonHost<'r> {
 #[derive(Serialize)]
 struct JsonFinding<'r> {
     rule: &'r str,
+    pack: Option<&'static str>,
     level: &'static str,
     verdict: &'static str,
     cause: Option<&'static str>,
@@ -177,6 +178,7 @@ impl<'r> JsonFinding<'r> {
         let evidence = finding.evidence();
         Self {
             rule: &finding.rule,
+            pack: finding.pack,
             level: finding.level.name(),
             verdict: finding.verdict().name(),
             cause: finding.cause().map(Cause::name),

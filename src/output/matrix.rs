@@ -13,7 +13,7 @@ use crate::report::{Report, Survey};
 const LAST_ROW: &str = "exit code";
 /// Between columns.
 const GAP: usize = 2;
-const LEGEND: &str = "+ pass  x FAIL  ! advice  ? unknown  - not applicable  ~ waived";
+const LEGEND: &str = "+ pass  x FAIL  ! advice  i info  ? unknown  - not applicable  ~ waived";
 
 pub(super) fn write(survey: Survey<'_>, width: usize, out: &mut dyn Write) -> io::Result<()> {
     if !survey.reports.is_empty() {

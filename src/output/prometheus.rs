@@ -12,7 +12,7 @@ use crate::reading::printable;
 use crate::report::{Report, Survey, Verdict};
 use crate::rule::Level;
 
-const LEVELS: [Level; 2] = [Level::Required, Level::Advised];
+const LEVELS: [Level; 3] = [Level::Required, Level::Advised, Level::Info];
 
 pub(super) fn write(survey: Survey<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut page = Page { out, of_several: survey.is_of_several(), metric: "" };

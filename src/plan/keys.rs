@@ -14,6 +14,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::may("idle", cpus, "siblings left idle; else as the topology shows them"),
     Key::may("housekeeping", cpus, "the CPUs that do everything else; else all the rest"),
     Key::may("require", schema::texts, "ids of rules that this plan raises to required"),
+    Key::may("skip", skipped, "ids of rules that this plan drops: a list, or a table of ids and reasons"),
     Key::must("hot", hot, "the hot roles, each with its CPU or a list of them"),
     Key::may("cold", roles, "the cold roles, which may share CPUs"),
 ];
@@ -59,6 +60,11 @@ fn roles() -> Value {
         "additionalProperties": some,
         "propertyNames": { "minLength": 1, "not": { "enum": taken } },
     })
+}
+
+/// Ids of rules, or a table with a reason for each.
+fn skipped() -> Value {
+    json!({ "anyOf": [schema::texts(), { "type": "object", "additionalProperties": schema::text() }] })
 }
 
 fn hot() -> Value {

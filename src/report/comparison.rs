@@ -154,7 +154,7 @@ mod tests {
     }
 
     fn finding(rule: &str, level: Level, decision: Decision) -> Finding {
-        Finding { rule: rule.to_owned(), title: String::new(), level, decision, remedy: Remedy::default() }
+        Finding { rule: rule.to_owned(), title: String::new(), pack: None, level, decision, remedy: Remedy::default() }
     }
 
     fn decision(verdict: Verdict) -> Decision {

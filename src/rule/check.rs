@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::file::{self, Entry, FixTable, RuleFile};
 use super::keys::{self, ABSENT, LEVELS, OTHERWISE, VERBS};
 use super::{Absent, Amount, Assertion, Condition, Expr, Fix, Level, Otherwise, Rule, SCHEMA, Template, Verb};
-use super::{expr, template};
+use super::{expr, pack, template};
 use crate::doc::{self, Spanned, Value as Toml, wrong_type};
 use crate::fact::{Kind, Type, Value};
 use crate::problem::{FileProblems, Problem, did_you_mean};
@@ -52,6 +52,7 @@ impl Check<'_> {
         Rule {
             id: stem.to_owned(),
             title: self.text_of(file.title, "title"),
+            pack: file.pack.and_then(|name| self.pack(&name)),
             level,
             why: self.text_of(file.why, "why"),
             source: self.texts_of(file.source, "source"),
@@ -84,6 +85,15 @@ impl Check<'_> {
             let help = "name the file in lowercase letters, digits and underscores";
             self.problem(0..0, format!("`{stem}` is no rule id"), "the file's stem is the id", help);
         }
+    }
+
+    fn pack(&mut self, name: &Spanned<String>) -> Option<&'static str> {
+        let found = pack::find(&name.value);
+        if found.is_none() {
+            let message = format!("there is no pack `{}`", name.value);
+            self.problem(name.span.clone(), message, "no such pack", pack::hint(&name.value));
+        }
+        found.map(|pack| pack.name)
     }
 
     fn text_of(&mut self, value: Option<Spanned<String>>, key: &str) -> String {

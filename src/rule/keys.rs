@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Absent, Level, Otherwise, SCHEMA};
+use super::{Absent, Level, Otherwise, SCHEMA, pack};
 use crate::fact::{self, Fact, Kind};
 use crate::schema::{self, Key};
 
@@ -14,8 +14,9 @@ pub(super) const RULE: &[Key] = &[
     Key::must(
         "level",
         || schema::word_of(LEVELS),
-        "required: a failure decides the exit code; advised: it is reported",
+        "required: a failure decides the exit code; advised: it is reported; info: it is told, and nothing is wrong",
     ),
+    Key::may("pack", a_pack, "the pack that --packs chooses the rule by; without one it is always judged"),
     Key::must("why", schema::text, "what goes wrong where it does not hold"),
     Key::may("source", schema::texts, "who says so"),
     Key::may("differs", schema::texts, "where authorities disagree, and who says what"),
@@ -63,7 +64,8 @@ pub(super) fn of_entry() -> Vec<Key> {
 }
 
 /// The words of `level`.
-pub(super) const LEVELS: &[(&str, Level)] = &[("required", Level::Required), ("advised", Level::Advised)];
+pub(super) const LEVELS: &[(&str, Level)] =
+    &[("required", Level::Required), ("advised", Level::Advised), ("info", Level::Info)];
 
 /// The words of `otherwise`.
 pub(super) const OTHERWISE: &[(&str, Otherwise)] =
@@ -116,6 +118,10 @@ fn version() -> Value {
 
 fn id() -> Value {
     json!({ "type": "string", "pattern": "^[a-z][a-z0-9_]*$" })
+}
+
+fn a_pack() -> Value {
+    json!({ "enum": pack::names() })
 }
 
 fn condition() -> Value {

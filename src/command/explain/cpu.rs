@@ -15,6 +15,7 @@ use crate::fact::cpuidle::{self, State};
 use crate::fact::irq::{self, Reach};
 use crate::fact::{self, Bearing, Host, Member, Observation, Value, kernel};
 use crate::plan::{Plan, Role};
+use crate::preflight::{PreflightError, heed};
 use crate::reading::Reading;
 use crate::report::{Report, Verdict};
 use crate::root::Root;
@@ -50,7 +51,9 @@ pub(super) fn run(args: &ExplainCpuArgs, out: &mut impl Write) -> Result<u8, Fai
     let alone = Host::new(&root, &bare);
     let is_hot = plan.hot_cpus().contains(args.cpu);
     // Rules are about hot CPUs: for any other one there is no verdict to show.
-    let report = if is_hot { Some(audit(&load_rules(&args.rules)?, &Host::new(&root, &narrow), false)) } else { None };
+    let mut rules = load_rules(&args.rules)?;
+    heed(&mut rules, &plan).map_err(PreflightError::from)?;
+    let report = is_hot.then(|| audit(&rules, &Host::new(&root, &narrow), false));
     let mut page = Page::new(out);
     Map { cpu: args.cpu, root: &root, plan: &plan, host: &host, alone: &alone, report, page: &mut page }.write()?;
     Ok(exit::PASSED)
