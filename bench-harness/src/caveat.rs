@@ -2,7 +2,7 @@
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-use crate::gate::{Audit, Verdict};
+use crate::gate::{Audit, SUGGESTED, Verdict};
 
 /// A reservation about a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub enum Caveat {
     Quick,
     /// There was no audit. Holds the reason.
     NotAudited(String),
+    /// The audit was for a plan that was made of the host's topology.
+    SuggestedPlan,
     /// The audit could not judge the host.
     AuditUnknown,
     /// The host failed its audit, and was measured anyway. Holds the failed rules.
@@ -40,13 +42,15 @@ pub enum Caveat {
 
 impl Caveat {
     /// What an audit's outcome asks to be said.
-    pub fn of_audit(audit: &Audit) -> Option<Caveat> {
-        match (&audit.missing, audit.verdict) {
+    pub fn of_audit(audit: &Audit) -> Vec<Caveat> {
+        let suggested = (audit.plan.as_deref() == Some(SUGGESTED)).then_some(Caveat::SuggestedPlan);
+        let outcome = match (&audit.missing, audit.verdict) {
             (Some(why), _) => Some(Caveat::NotAudited(why.clone())),
             (None, Verdict::Pass) => None,
             (None, Verdict::Unknown) => Some(Caveat::AuditUnknown),
             (None, Verdict::Fail) => Some(Caveat::AuditFailed(audit.failed.clone())),
-        }
+        };
+        outcome.into_iter().chain(suggested).collect()
     }
 
     /// The stable name.
@@ -54,6 +58,7 @@ impl Caveat {
         match self {
             Caveat::Quick => "quick",
             Caveat::NotAudited(_) => "not-audited",
+            Caveat::SuggestedPlan => "suggested-plan",
             Caveat::AuditUnknown => "audit-unknown",
             Caveat::AuditFailed(_) => "audit-failed",
             Caveat::OneCpu => "one-cpu",
@@ -71,7 +76,11 @@ impl Caveat {
     pub fn text(&self) -> String {
         match self {
             Caveat::Quick => "a smoke test: too few samples to quote; run without --quick".to_owned(),
-            Caveat::NotAudited(why) => format!("nobody audited this host: {why}; give a plan with --plan"),
+            Caveat::NotAudited(why) => format!("nobody audited this host: {why}"),
+            Caveat::SuggestedPlan => {
+                "the audit is for a plan made of this host's topology; give the one that it is to run by with --plan"
+                    .to_owned()
+            }
             Caveat::AuditUnknown => "the audit could not judge every required rule on this host".to_owned(),
             Caveat::AuditFailed(failed) => {
                 format!("the host fails its audit ({}); mend it and measure again", failed.join(", "))

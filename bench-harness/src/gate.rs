@@ -51,53 +51,44 @@ pub struct Audit {
     /// The plan's hot CPUs, in the plan's order; measurements run there unless told otherwise.
     #[serde(skip)]
     pub hot: CpuList,
+    /// The plan that the host was held against: a file, or `suggested` for the one that its topology suggests.
+    pub plan: Option<String>,
     /// Why there was no audit, where there was none.
     #[serde(skip)]
     pub missing: Option<String>,
 }
 
-impl Audit {
-    fn missing(why: String) -> Audit {
-        Audit { missing: Some(why), ..Audit::default() }
-    }
-}
+/// Stands for the name of a plan that was made of the host's topology.
+pub const SUGGESTED: &str = "suggested";
 
-/// Why nothing is measured.
+/// Why nothing is measured: the host failed. Holds the report.
 #[derive(Debug, Error, PartialEq, Eq)]
-pub enum Refusal {
-    /// There is nothing to audit by.
-    #[error("refused: no plan to audit this host by; give --plan PLAN, or --ungated to measure it anyway")]
-    NoPlan,
-    /// The host failed. Holds the report.
-    #[error("{0}\nrefused: the host fails its audit; --ungated measures anyway")]
-    Failed(String),
-}
+#[error("{0}\nrefused: the host fails its audit; --ungated measures anyway")]
+pub struct Refusal(String);
 
-/// Decides whether to measure. `audit` is asked once where there is a plan.
+/// Decides whether to measure. `audit` is asked once.
 ///
 /// A verdict of `unknown` is let pass, as everywhere in quietcore. A plan that cannot be read, or is wrong, is the error
-/// that `audit` gave, whether gated or not.
+/// that `audit` gave, whether gated or not; so is a host that no plan can be made for, unless it is measured ungated.
 pub fn admit(
     plan: Option<&Path>,
     ungated: bool,
-    audit: impl FnOnce(&Path) -> anyhow::Result<Audit>,
+    audit: impl FnOnce(Option<&Path>) -> anyhow::Result<Audit>,
 ) -> anyhow::Result<Audit> {
-    match plan.map(audit) {
-        None if ungated => Ok(Audit::missing("no plan was given".to_owned())),
-        None => Err(Refusal::NoPlan.into()),
-        // A plan that is given and wrong is a mistake, gated or not.
-        Some(Err(error)) => Err(error),
-        Some(Ok(audit)) if audit.verdict == Verdict::Fail && !ungated => {
-            Err(Refusal::Failed(audit.report.trim_end().to_owned()).into())
+    match audit(plan) {
+        Err(error) if plan.is_none() && ungated => Ok(Audit { missing: Some(format!("{error}")), ..Audit::default() }),
+        Err(error) => Err(error),
+        Ok(audit) if audit.verdict == Verdict::Fail && !ungated => {
+            Err(Refusal(audit.report.trim_end().to_owned()).into())
         }
-        Some(Ok(audit)) => Ok(audit),
+        Ok(audit) => Ok(audit),
     }
 }
 
-/// Audits this host by `plan` and the built-in rules.
-pub fn audit(plan: &Path) -> anyhow::Result<Audit> {
+/// Audits this host by the built-in rules that decide, and by `plan` or the one that its topology suggests.
+pub fn audit(plan: Option<&Path>) -> anyhow::Result<Audit> {
     let options = Options { packs: Packs::Deciding(Vec::new()), ..Options::default() };
-    let preflight = Preflight::load(&options, Some(plan))?;
+    let preflight = Preflight::load(&options, plan)?;
     let report = preflight.judge();
     let is_failed = |finding: &&Finding| finding.level == Level::Required && finding.verdict() == report::Verdict::Fail;
     let failed = report.findings.iter().filter(is_failed).map(|finding| finding.rule.clone()).collect();
@@ -106,8 +97,14 @@ pub fn audit(plan: &Path) -> anyhow::Result<Audit> {
         report::Verdict::Unknown => Verdict::Unknown,
         _ => Verdict::Pass,
     };
-    let hot = preflight.plan.hot.iter().flat_map(|role| role.cpus.iter()).collect();
-    Ok(Audit { verdict, failed, report: rendered(&report)?, hot, missing: None })
+    let (hot, lead) = match plan {
+        Some(_) => (preflight.plan.hot.iter().flat_map(|role| role.cpus.iter()).collect(), ""),
+        // Its CPUs are as good as any that are chosen here.
+        None => (CpuList::default(), "no plan given: judging this host for one made for it\n\n"),
+    };
+    let name = plan.map_or_else(|| SUGGESTED.to_owned(), |path| path.display().to_string());
+    let report = format!("{lead}{}", rendered(&report)?);
+    Ok(Audit { verdict, failed, report, hot, plan: Some(name), missing: None })
 }
 
 /// What did not pass and the summary, as `quietcore gate` prints them.
@@ -124,44 +121,58 @@ mod tests {
 
     fn audited(verdict: Verdict) -> Audit {
         let failed = if verdict == Verdict::Fail { vec!["isolated".to_owned()] } else { Vec::new() };
-        Audit { verdict, failed, report: "the report\n".to_owned(), hot: CpuList::default(), missing: None }
+        Audit {
+            verdict,
+            failed,
+            report: "the report\n".to_owned(),
+            plan: Some("p.toml".to_owned()),
+            ..Audit::default()
+        }
     }
 
-    fn admitted(verdict: Option<Verdict>, ungated: bool) -> Result<Verdict, String> {
-        let plan = Path::new("plan.toml");
-        let answer = |_: &Path| verdict.map(audited).ok_or_else(|| anyhow::anyhow!("no such plan"));
-        admit(Some(plan), ungated, answer).map(|audit| audit.verdict).map_err(|error| error.to_string())
+    const PLANS: [Option<&str>; 2] = [Some("p.toml"), None];
+
+    fn admitted(plan: Option<&str>, verdict: Option<Verdict>, ungated: bool) -> Result<Verdict, String> {
+        let answer = |asked: Option<&Path>| {
+            assert_eq!(asked, plan.map(Path::new));
+            verdict.map(audited).ok_or_else(|| anyhow::anyhow!("no such plan"))
+        };
+        admit(plan.map(Path::new), ungated, answer).map(|audit| audit.verdict).map_err(|error| error.to_string())
     }
 
     #[test]
     fn only_a_failed_audit_refuses() {
-        assert_eq!(admitted(Some(Verdict::Pass), false), Ok(Verdict::Pass));
-        assert_eq!(admitted(Some(Verdict::Unknown), false), Ok(Verdict::Unknown));
-        assert_eq!(admitted(Some(Verdict::Fail), false), Err(Refusal::Failed("the report".to_owned()).to_string()));
+        for plan in PLANS {
+            assert_eq!(admitted(plan, Some(Verdict::Pass), false), Ok(Verdict::Pass));
+            assert_eq!(admitted(plan, Some(Verdict::Unknown), false), Ok(Verdict::Unknown));
+            let refused = Err(Refusal("the report".to_owned()).to_string());
+            assert_eq!(admitted(plan, Some(Verdict::Fail), false), refused);
+        }
     }
 
     #[test]
     fn ungated_measures_and_keeps_the_verdict() {
-        assert_eq!(admitted(Some(Verdict::Fail), true), Ok(Verdict::Fail));
+        for plan in PLANS {
+            assert_eq!(admitted(plan, Some(Verdict::Fail), true), Ok(Verdict::Fail));
+        }
     }
 
     #[test]
     fn a_wrong_plan_is_a_mistake_gated_or_not() {
         for ungated in [false, true] {
-            assert_eq!(admitted(None, ungated), Err("no such plan".to_owned()));
+            assert_eq!(admitted(Some("p.toml"), None, ungated), Err("no such plan".to_owned()));
         }
     }
 
     #[test]
-    fn without_a_plan_nothing_is_asked() {
-        let never = |_: &Path| panic!("audited without a plan");
-        assert!(admit(None, false, never).unwrap_err().is::<Refusal>());
-        assert_eq!(admit(None, true, never).unwrap().verdict, Verdict::Unknown);
+    fn a_host_that_no_plan_can_be_made_for_is_measured_when_the_user_insists() {
+        assert_eq!(admitted(None, None, false), Err("no such plan".to_owned()));
+        assert_eq!(admitted(None, None, true), Ok(Verdict::Unknown));
     }
 
     #[test]
     fn an_audit_as_the_result_carries_it() {
         let json = serde_json::to_string(&audited(Verdict::Fail)).unwrap();
-        assert_eq!(json, r#"{"verdict":"fail","failed":["isolated"]}"#);
+        assert_eq!(json, r#"{"verdict":"fail","failed":["isolated"],"plan":"p.toml"}"#);
     }
 }

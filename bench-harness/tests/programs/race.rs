@@ -40,7 +40,7 @@ fn a_race_in_json() {
     let report: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(report["schema"], 1);
     assert_eq!(report["measurement"], "echo");
-    assert_eq!(report["host"]["audit"], serde_json::json!({"verdict": "unknown", "failed": []}));
+    assert!(["pass", "fail", "unknown"].contains(&report["host"]["audit"]["verdict"].as_str().unwrap()));
     for fact in ["kernel", "cpu", "clocksource", "governor", "steal_ms", "load"] {
         assert!(report["host"].get(fact).is_some(), "{fact}");
     }
@@ -64,7 +64,8 @@ fn a_race_in_json() {
     assert!(required.iter().all(|claim| claim["holds"] == true), "{required:?}");
     let caveats: Vec<_> =
         report["caveats"].as_array().unwrap().iter().map(|caveat| caveat["code"].as_str().unwrap()).collect();
-    assert!(caveats.contains(&"not-audited"), "{caveats:?}");
+    // The second one on a host with no core to spare.
+    assert!(caveats.contains(&"suggested-plan") || caveats.contains(&"not-audited"), "{caveats:?}");
 }
 
 #[test]
@@ -74,7 +75,7 @@ fn a_race_for_a_human() {
     }
     let (code, out, _) = run(bench().args(SMALL).args(["--client", "spin"]));
     assert_eq!(code, Some(0), "{out}");
-    for text in ["kernel", "naive-2", "fastpath-2", "ratio", "holds: naive keeps every CPU", "not-audited: "] {
+    for text in ["kernel", "naive-2", "fastpath-2", "ratio", "holds: naive keeps every CPU"] {
         assert!(out.contains(text), "{text} is missing in\n{out}");
     }
 }
@@ -125,10 +126,17 @@ fn raw_samples() {
 }
 
 #[test]
-fn no_audit_no_number() {
-    let (code, out, err) = run(bench().arg("echo"));
-    assert_eq!((code, out.as_str()), (Some(1), ""));
-    assert_eq!(err, "refused: no plan to audit this host by; give --plan PLAN, or --ungated to measure it anyway\n");
+fn without_a_plan_the_host_is_held_against_one_made_for_it() {
+    let (code, out, err) = run(bench().args(["echo", "--quick"]));
+    // Whether this host passes, or has a core to spare at all, is its own affair.
+    match code {
+        Some(0) => assert!(out.contains("suggested-plan: "), "{out}"),
+        Some(1) => {
+            assert!(err.starts_with("no plan given: judging this host for one made for it\n\n"), "{err}");
+            assert!(err.ends_with("refused: the host fails its audit; --ungated measures anyway\n"), "{err}");
+        }
+        _ => assert!(code == Some(2) && err.contains("no plan given, and none can be made"), "{err}"),
+    }
 }
 
 /// A plan that no host passes: its hot CPU is beyond any.
