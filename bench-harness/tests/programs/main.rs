@@ -5,5 +5,6 @@
 
 mod common;
 mod measure;
+mod noise;
 mod race;
 mod servers;
