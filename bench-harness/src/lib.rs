@@ -31,6 +31,7 @@ pub mod summary;
 pub mod sys;
 pub mod table;
 pub mod text;
+pub mod threads;
 pub mod wait;
 pub mod wire;
 pub mod witness;

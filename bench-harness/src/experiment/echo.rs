@@ -10,7 +10,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use clap::{Args, FromArgMatches, ValueEnum};
 use serde_json::{Map, Value, json};
 
@@ -18,12 +18,11 @@ use super::rounds::{Sampler, Schedule, Trial, rows_of_trials, sample};
 use super::{Claim, Experiment, Findings, Lab, Measurement, Roles, Row, Step};
 use crate::caveat::Caveat;
 use crate::clock::Monotonic;
-use crate::cpus;
 use crate::measure::round_trip;
 use crate::samples::Samples;
 use crate::server::{Kind, Server, program};
 use crate::summary::median;
-use crate::text::strerror;
+use crate::threads::{join, pin};
 use crate::wire::Socket;
 use crate::witness::{self, Counters};
 
@@ -208,7 +207,7 @@ impl Sampler for Racer<'_> {
                     self.process.kill();
                 }
             }
-            client.join().unwrap_or_else(|_| Err(anyhow!("the client panicked")))
+            join(client)
         });
         let counted =
             if stuck { counted.with_context(|| format!("stuck for {} s", limit.as_secs())) } else { counted }?;
@@ -229,7 +228,7 @@ fn run_client(
     samples: &mut Samples,
     counters: impl Fn() -> anyhow::Result<Counters>,
 ) -> anyhow::Result<Counters> {
-    cpus::pin(u64::from(cpu)).map_err(|errno| anyhow!("cannot run on CPU {cpu}: {}", strerror(errno)))?;
+    pin(cpu)?;
     let mut wire = Socket::connect(target).context("cannot connect to the server")?;
     if wait == Wait::Spin {
         wire.set_nonblocking().context("cannot make the client's socket non-blocking")?;

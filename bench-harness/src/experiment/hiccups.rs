@@ -19,6 +19,7 @@ use crate::picture::{Axis, Picture, Scale, Series, Shape, Unit};
 use crate::summary::Summary;
 use crate::table::Table;
 use crate::text::{self, strerror};
+use crate::threads::{join, pin};
 use crate::wait::Wait;
 use crate::witness;
 
@@ -269,10 +270,6 @@ impl Arm for Run<'_> {
     }
 }
 
-fn join(thread: thread::ScopedJoinHandle<'_, anyhow::Result<()>>) -> anyhow::Result<()> {
-    thread.join().unwrap_or_else(|_| Err(anyhow!("a thread panicked")))
-}
-
 fn observe(ticks: &impl Ticks, warmup: &Meter<'_>, measured: &Meter<'_>, gaps: &mut Gaps) -> Seen {
     // Forgotten: its passes warm the code, and what it finds is thrown away with its store.
     if let Ok(mut store) = Gaps::with_capacity(0) {
@@ -287,10 +284,6 @@ fn settle(scenario: Scenario, cpu: u32, allowed: &CpuList) -> anyhow::Result<()>
         Scenario::Alone | Scenario::Shared => pin(cpu),
         Scenario::Free => cpus::pin_to(allowed).map_err(|errno| anyhow!("cannot roam: {}", strerror(errno))),
     }
-}
-
-fn pin(cpu: u32) -> anyhow::Result<()> {
-    cpus::pin(u64::from(cpu)).map_err(|errno| anyhow!("cannot run on CPU {cpu}: {}", strerror(errno)))
 }
 
 /// The rival: takes what it can get of the CPU.
