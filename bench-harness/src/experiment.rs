@@ -6,6 +6,7 @@
 pub mod echo;
 pub mod hiccups;
 pub mod rounds;
+pub mod syscalls;
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,7 +38,8 @@ pub struct Measurement {
 }
 
 /// Every measurement, in the order in which they run.
-pub const MEASUREMENTS: &[Measurement] = &[hiccups::MEASUREMENT, echo::MEASUREMENT];
+pub const MEASUREMENTS: &[Measurement] =
+    &[hiccups::MEASUREMENT, syscalls::MEASUREMENT, echo::MEASUREMENT];
 
 /// A measurement ready to run.
 pub trait Experiment {
@@ -72,8 +74,14 @@ pub struct Lab<'a> {
 impl Lab<'_> {
     /// An error when the user wants it to end.
     pub fn go_on(&self) -> Result<(), Interrupted> {
-        if self.stop.load(Ordering::Relaxed) { Err(Interrupted) } else { Ok(()) }
+        go_on(self.stop)
     }
+}
+
+/// An error when `stop` says that the user wants it to end.
+#[inline]
+pub fn go_on(stop: &AtomicBool) -> Result<(), Interrupted> {
+    if stop.load(Ordering::Relaxed) { Err(Interrupted) } else { Ok(()) }
 }
 
 /// How far a measurement has come.

@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Write};
 
+use crate::experiment::Row;
+
 /// A table. Every row has as many cells as there are columns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
@@ -18,6 +20,15 @@ impl Table {
     pub fn new(title: &str, columns: &[&str]) -> Table {
         let columns = columns.iter().map(|&column| column.to_owned()).collect();
         Table { title: title.to_owned(), columns, rows: Vec::new() }
+    }
+
+    /// Adds what `row` found: of each figure its name in the JSON and how many decimals it gets. What it does not have is
+    /// a dash.
+    pub fn push(&mut self, row: &Row, figures: &[(&str, usize)]) {
+        let cell = |&(name, decimals): &(&str, usize)| {
+            row.figure(name).map_or("-".to_owned(), |figure| format!("{figure:.decimals$}"))
+        };
+        self.rows.push(std::iter::once(row.name.clone()).chain(figures.iter().map(cell)).collect());
     }
 }
 
@@ -65,5 +76,13 @@ mod tests {
         table.rows.push(vec!["shared".to_owned(), "51".to_owned(), "4012.5".to_owned()]);
         let expected = "per scenario\n          lost   worst\nscenario     %      us\nalone     0.05      12\nshared      51  4012.5\n";
         assert_eq!(table.to_string(), expected);
+    }
+
+    #[test]
+    fn figures_of_a_row() {
+        let mut table = Table::new("", &["", "ns", "cycles", "p50"]);
+        let row = Row::figures("getpid", [("ns", 115.25.into()), ("cycles", serde_json::Value::Null)]);
+        table.push(&row, &[("ns", 1), ("cycles", 1), ("p50", 0)]);
+        assert_eq!(table.rows, [["getpid", "115.2", "-", "-"]]);
     }
 }

@@ -1,12 +1,12 @@
 //! How much is measured, and who takes turns with whom.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Context;
 use serde_json::{Map, Value};
 
-use super::{Interrupted, Lab, Raw, Row, Skip, Step};
+use super::{Interrupted, Lab, Raw, Row, Skip, Step, go_on};
 use crate::caveat::Caveat;
 use crate::clock::Clock;
 use crate::samples::Samples;
@@ -154,7 +154,7 @@ impl Trial<'_> {
     /// An error when the user wants it to end.
     #[inline]
     pub fn go_on(&self) -> Result<(), Interrupted> {
-        if self.stop.load(Ordering::Relaxed) { Err(Interrupted) } else { Ok(()) }
+        go_on(self.stop)
     }
 }
 
@@ -280,6 +280,7 @@ pub fn sample_arms(
 #[cfg(test)]
 mod tests {
     use std::cell::{Cell, RefCell};
+    use std::sync::atomic::Ordering;
 
     use super::*;
 

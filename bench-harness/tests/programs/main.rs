@@ -4,6 +4,7 @@
 #![cfg(test)]
 
 mod common;
+mod costs;
 mod measure;
 mod noise;
 mod race;
