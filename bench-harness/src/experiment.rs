@@ -4,6 +4,7 @@
 //! turns ([`rounds`]), so that whatever drifts meanwhile drifts for all of them.
 
 pub mod echo;
+pub mod faults;
 pub mod hiccups;
 pub mod rounds;
 pub mod syscalls;
@@ -39,7 +40,7 @@ pub struct Measurement {
 
 /// Every measurement, in the order in which they run.
 pub const MEASUREMENTS: &[Measurement] =
-    &[hiccups::MEASUREMENT, syscalls::MEASUREMENT, echo::MEASUREMENT];
+    &[hiccups::MEASUREMENT, syscalls::MEASUREMENT, faults::MEASUREMENT, echo::MEASUREMENT];
 
 /// A measurement ready to run.
 pub trait Experiment {

@@ -20,6 +20,7 @@ pub mod gaps;
 pub mod gate;
 pub mod invocation;
 pub mod lab;
+pub mod locked;
 pub mod measure;
 pub mod options;
 pub mod picture;

@@ -11,4 +11,5 @@
 
 pub mod child;
 pub mod counter;
+pub mod memory;
 pub mod signal;

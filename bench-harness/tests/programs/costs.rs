@@ -34,3 +34,16 @@ fn syscalls() {
         assert_eq!(arm["ns_per_call_by_round"].as_array().unwrap().len(), 2);
     }
 }
+
+#[test]
+fn faults() {
+    let report = quick(&["faults", "-n", "64"]);
+    for arm in measured(&report, &["unlocked", "locked"]) {
+        assert!(
+            arm["map_ns_per_page"].as_f64().unwrap() > 0.0 && arm["touch_ns_per_page"].as_f64().unwrap() > 0.0,
+            "{arm}"
+        );
+        assert_eq!((&arm["pages"], &arm["passes"]), (&64.into(), &2.into()));
+        assert!(arm["name"] != "unlocked" || arm["faults"].as_u64().unwrap() >= 64, "{arm}");
+    }
+}
