@@ -9,7 +9,10 @@
 //! Everything else that talks to the kernel goes through `rustix`, whose wrappers are safe.
 #![expect(unsafe_code, reason = "this module exists to hold it")]
 
+pub mod bpf;
 pub mod child;
 pub mod counter;
 pub mod memory;
+pub mod netns;
 pub mod signal;
+pub mod xsk;

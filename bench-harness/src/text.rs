@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use rustix::io::Errno;
+use thiserror::Error;
 
 /// The C library's text for an error, as `strerror` gives it and without the number that Rust appends.
 pub fn strerror(errno: Errno) -> String {
@@ -20,6 +21,23 @@ pub fn time(text: &str) -> Result<Duration, String> {
     match text.parse() {
         Ok(ns) => Ok(Duration::from_nanos(ns)),
         Err(_) => humantime::parse_duration(text).map_err(|error| error.to_string()),
+    }
+}
+
+/// What the kernel did not do, and why.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("cannot {what}: {}", strerror(*errno))]
+pub struct Refused {
+    /// In the imperative.
+    pub what: &'static str,
+    /// Why.
+    pub errno: Errno,
+}
+
+impl Refused {
+    /// Says of an error what was to be done.
+    pub fn to(what: &'static str) -> impl Fn(Errno) -> Refused {
+        move |errno| Refused { what, errno }
     }
 }
 
