@@ -2,7 +2,9 @@
 
 use std::os::fd::{AsFd, AsRawFd};
 
-use crate::sys::bpf::{Instruction, SocketMap};
+use crate::sys::bpf::{Instruction, Program, SocketMap};
+use crate::sys::xsk::Xsk;
+use crate::text::Refused;
 
 /// Registers: `R0` holds results, `R1` to `R5` are arguments, `R6` survives a call.
 const R0: u8 = 0;
@@ -103,11 +105,17 @@ fn network_order(word: u16) -> i32 {
     i32::from(word.to_be())
 }
 
-/// A program that sends unfragmented IPv4 datagrams to UDP `port` to the socket that `sockets` holds for their queue, and
-/// passes everything else on to the kernel: ARP goes on working. So do datagrams while there is no socket.
+/// Has the kernel verify and load a program that sends unfragmented IPv4 datagrams to UDP `port` from receive queue `queue`
+/// to `socket`, and passes everything else on: ARP goes on working. Needs CAP_BPF and CAP_NET_ADMIN.
 ///
-/// It looks only as far as it must: what it lets through is parsed again (`packet`).
-pub fn redirect_udp(port: u16, sockets: &SocketMap) -> Vec<Instruction> {
+/// It looks only as far as it must: what it lets through is parsed again ([`crate::packet`]).
+pub fn load(port: u16, queue: u32, socket: &Xsk) -> Result<Program, Refused> {
+    let sockets = SocketMap::new(queue + 1).map_err(Refused::to("make a map of AF_XDP sockets"))?;
+    sockets.insert(queue, socket.as_fd()).map_err(Refused::to("map an AF_XDP socket"))?;
+    Program::load(&redirect_udp(port, &sockets)).map_err(Refused::to("load an XDP program"))
+}
+
+fn redirect_udp(port: u16, sockets: &SocketMap) -> Vec<Instruction> {
     let mut program = Assembler::default();
     program.copy(R6, R1);
     program.load(LOAD_32, R2, R1, MD_DATA);
@@ -141,4 +149,61 @@ pub fn redirect_udp(port: u16, sockets: &SocketMap) -> Vec<Instruction> {
     program.compute(CALL, R0, BPF_REDIRECT_MAP);
     program.emit(EXIT, 0, 0, 0, 0);
     program.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use proptest::test_runner::TestRunner;
+    use rustix::io::Errno;
+
+    use super::*;
+    use crate::packet::tests::frame;
+    use crate::packet::{Foreign, udp_payload};
+    use crate::veth::{QUEUE, tests::pair};
+
+    const PORT: u16 = 7777;
+    const XDP_REDIRECT: u32 = 4;
+
+    /// The program as the kernel runs it against the parser, which knows nothing of it: on whole frames with some bytes
+    /// replaced, cut off at any place the kernel lets a frame be.
+    #[test]
+    fn the_program_takes_what_the_parser_takes() {
+        let Some(pair) = pair() else { return };
+        let socket = pair.receiver.run(|| Xsk::bind(pair.receiver.index(), QUEUE));
+        let loaded = socket.map_err(Refused::to("bind an AF_XDP socket")).and_then(|socket| {
+            let program = load(PORT, QUEUE, &socket)?;
+            Ok((program, socket))
+        });
+        let (program, _socket) = match loaded {
+            Ok(loaded) => loaded,
+            Err(refused) => return refused.skip(),
+        };
+        let header_byte = prop_oneof![12..16usize, 16..24usize, 34..40usize];
+        let flip = prop_oneof![any::<u8>(), (0..8u8).prop_map(|bit| 1 << bit)];
+        let damage = prop::collection::vec((header_byte, flip), 0..3);
+        let frames = (0..=10usize, prop::collection::vec(any::<u8>(), 0..80), damage, 14..200usize, any::<bool>());
+        // Failures are not kept: they would need to know this file's place.
+        TestRunner::new(ProptestConfig { failure_persistence: None, cases: 2000, ..ProptestConfig::default() })
+            .run(&frames, |(options, payload, damage, end, other_port)| {
+                let mut frame = frame(&vec![1; options * 4], if other_port { PORT ^ 0x100 } else { PORT }, &payload);
+                damage.into_iter().for_each(|(at, flip)| frame[at] ^= flip);
+                frame.truncate(end);
+                let verdict = match program.verdict(&frame) {
+                    Ok(verdict) => verdict,
+                    // Kernels differ in how short a frame they let through at all.
+                    Err(Errno::INVAL) => return Ok(()),
+                    Err(errno) => return Err(TestCaseError::fail(errno.to_string())),
+                };
+                let taken = verdict == XDP_REDIRECT;
+                match udp_payload(&frame, PORT) {
+                    Ok(_) => prop_assert!(taken),
+                    // The program does not look at lengths beyond those it needs to find the port.
+                    Err(Foreign::Truncated | Foreign::Malformed) => {}
+                    Err(why) => prop_assert!(!taken, "{}", why),
+                }
+                Ok(())
+            })
+            .unwrap();
+    }
 }

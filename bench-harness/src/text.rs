@@ -50,6 +50,16 @@ pub fn unless_reader_left(written: io::Result<()>) -> io::Result<()> {
 }
 
 #[cfg(test)]
+impl Refused {
+    /// For a test that needs what was refused: says that it is skipped where a host may well lack that, and fails elsewhere.
+    pub(crate) fn skip(self) {
+        let lacking = [Errno::PERM, Errno::NOSYS, Errno::AFNOSUPPORT, Errno::OPNOTSUPP, Errno::NODEV];
+        assert!(lacking.contains(&self.errno), "{self}");
+        println!("skipped: {self}");
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
