@@ -32,6 +32,15 @@ pub enum Caveat {
         /// The samples of a round that were kept.
         n: u64,
     },
+    /// Datagrams were sent and did not arrive.
+    Lost {
+        /// Where.
+        arm: String,
+        /// How many of them.
+        lost: u64,
+        /// How many there were.
+        sent: u64,
+    },
     /// More gaps came than are kept each by itself. Their number, over all meters.
     GapsBinned(u64),
     /// The CPU's counter cannot be trusted. Holds the reason.
@@ -66,6 +75,7 @@ impl Caveat {
             Caveat::Siblings(..) => "siblings",
             Caveat::Steal(_) => "steal",
             Caveat::StoreFull { .. } => "store-full",
+            Caveat::Lost { .. } => "lost",
             Caveat::GapsBinned(_) => "gaps-binned",
             Caveat::SlowCounter(_) => "slow-counter",
             Caveat::Backwards(_) => "counter-backwards",
@@ -104,6 +114,9 @@ impl Caveat {
                     "{}: a round ended early, after the {n} samples that are kept; ask for less time",
                     arms.join(", ")
                 )
+            }
+            Caveat::Lost { arm, lost, sent } => {
+                format!("{arm}: {lost} of {sent} datagrams did not arrive, and are in no percentile")
             }
             Caveat::GapsBinned(count) => {
                 format!(

@@ -8,6 +8,7 @@ pub mod faults;
 pub mod hiccups;
 pub mod rounds;
 pub mod syscalls;
+pub mod xdp;
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,7 +41,7 @@ pub struct Measurement {
 
 /// Every measurement, in the order in which they run.
 pub const MEASUREMENTS: &[Measurement] =
-    &[hiccups::MEASUREMENT, syscalls::MEASUREMENT, faults::MEASUREMENT, echo::MEASUREMENT];
+    &[hiccups::MEASUREMENT, syscalls::MEASUREMENT, faults::MEASUREMENT, xdp::MEASUREMENT, echo::MEASUREMENT];
 
 /// A measurement ready to run.
 pub trait Experiment {

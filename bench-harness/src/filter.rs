@@ -187,7 +187,9 @@ mod tests {
         TestRunner::new(ProptestConfig { failure_persistence: None, cases: 2000, ..ProptestConfig::default() })
             .run(&frames, |(options, payload, damage, end, other_port)| {
                 let mut frame = frame(&vec![1; options * 4], if other_port { PORT ^ 0x100 } else { PORT }, &payload);
-                damage.into_iter().for_each(|(at, flip)| frame[at] ^= flip);
+                for (at, flip) in damage {
+                    frame[at] ^= flip;
+                }
                 frame.truncate(end);
                 let verdict = match program.verdict(&frame) {
                     Ok(verdict) => verdict,

@@ -24,6 +24,7 @@ pub mod lab;
 pub mod locked;
 pub mod measure;
 pub mod netlink;
+pub mod oneway;
 pub mod options;
 pub mod packet;
 pub mod picture;

@@ -22,6 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A request, or a part of one.
 #[derive(Debug)]
+#[must_use]
 pub struct Message(Vec<u8>);
 
 impl Message {

@@ -128,7 +128,9 @@ pub(crate) mod tests {
     /// The literal frame with some bytes replaced.
     fn spoilt(changes: &[(usize, u8)]) -> Result<Vec<u8>, Foreign> {
         let mut frame = LITERAL;
-        changes.iter().for_each(|&(at, byte)| frame[at] = byte);
+        for &(at, byte) in changes {
+            frame[at] = byte;
+        }
         udp_payload(&frame, PORT).map(<[u8]>::to_vec)
     }
 

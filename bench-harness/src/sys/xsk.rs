@@ -47,7 +47,7 @@ impl Xsk {
         sockopt::set_xdp_umem_reg(
             &socket,
             XdpUmemReg {
-                addr: umem.start.expose_provenance().get() as u64,
+                addr: umem.start.as_ptr().expose_provenance() as u64,
                 len: UMEM_BYTES as u64,
                 chunk_size: CHUNK_BYTES,
                 headroom: 0,
@@ -140,8 +140,9 @@ impl<T: Copy> Ring<T> {
         let bytes = CHUNKS as usize * size_of::<T>();
         let memory = Mapping::of_ring(socket, page_offset, entries.checked_add(bytes).ok_or(Errno::OVERFLOW)?)?;
         // What the accessors below rely on.
-        let fits = |offset: usize| offset % align_of::<AtomicU32>() == 0 && offset < entries && entries - offset >= 4;
-        if !(fits(producer) && fits(consumer) && flags.is_none_or(fits) && entries % align_of::<T>() == 0) {
+        let fits =
+            |offset: usize| offset.is_multiple_of(align_of::<AtomicU32>()) && offset < entries && entries - offset >= 4;
+        if !(fits(producer) && fits(consumer) && flags.is_none_or(fits) && entries.is_multiple_of(align_of::<T>())) {
             return Err(Errno::OVERFLOW);
         }
         Ok(Ring { memory, producer, consumer, flags, entries, next: 0, kind: PhantomData })

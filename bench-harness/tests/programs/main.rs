@@ -9,3 +9,4 @@ mod measure;
 mod noise;
 mod race;
 mod servers;
+mod xdp;
