@@ -17,11 +17,12 @@ mod walk;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use rustix::buffer::spare_capacity;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2, stat, statat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, fstat, open, openat2, stat, statat};
 use rustix::io::{Errno, read, retry_on_intr};
 
 use self::capture::Capture;
@@ -36,6 +37,9 @@ const MAX_FILE: usize = 1 << 20;
 /// The most entries of one folder that are listed: `/proc` of a host at its thread limit has fewer.
 const MAX_ENTRIES: usize = 200_000;
 
+/// The most entries of a folder that stays open: that of an interrupt line, of a CPU, of an idle state.
+const MAX_LISTED: usize = 64;
+
 /// How often a path is tried again when a rename elsewhere on the host made the kernel unsure of a `..` in it.
 const OPENAT2_TRIES: usize = 16;
 
@@ -46,6 +50,8 @@ pub(crate) const CAPTURE: &str = "capture.toml";
 const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 /// Open a file for reading; whatever it turns out to be, this does not wait for a peer or take a terminal.
 const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+/// Open a file of a folder that was listed: the name was no link then, and must not be one now.
+const READ_LISTED: OFlags = READ.union(OFlags::NOFOLLOW);
 /// Open a folder for listing. `O_DIRECTORY` has the kernel refuse anything else before it is opened.
 const LIST: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
@@ -59,6 +65,26 @@ pub struct Root {
     capture: Capture,
     /// Where folders lead, as far as it was asked: none for one that cannot be followed.
     links: RefCell<HashMap<String, Option<String>>>,
+    /// The folder that was listed last, if it is small.
+    listed: RefCell<Option<Listed>>,
+}
+
+/// A folder that stays open after it was listed. What is read next is most often in it: its files are then opened by their
+/// names alone, and what is no regular file, or not there, is known without a look.
+#[derive(Debug)]
+struct Listed {
+    path: String,
+    folder: OwnedFd,
+    listing: Listing,
+}
+
+/// What a listing says of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    /// It is a regular file.
+    File,
+    /// It was not there.
+    Absent,
 }
 
 /// Why a folder cannot serve as a root. Nothing is audited then.
@@ -135,6 +161,8 @@ pub struct Entry {
     pub is_dir: bool,
     /// Is it a symbolic link?
     pub is_link: bool,
+    /// Is it a regular file? No link is followed to tell.
+    pub is_file: bool,
 }
 
 /// Who resolves paths inside the root.
@@ -167,7 +195,15 @@ impl Root {
         let name = dir.display().to_string();
         let anchor = if live { Ok(Anchor::across_mounts(folder)) } else { Anchor::within_mount(folder) };
         let anchor = anchor.map_err(|why| RootError::Open { dir: name.clone(), why })?;
-        let mut root = Root { name, live, anchor, resolver, capture: Capture::default(), links: RefCell::default() };
+        let mut root = Root {
+            name,
+            live,
+            anchor,
+            resolver,
+            capture: Capture::default(),
+            links: RefCell::default(),
+            listed: RefCell::default(),
+        };
         if !live {
             root.capture = root.load_capture(dir)?;
         }
@@ -229,8 +265,31 @@ impl Root {
             if !self.live {
                 self.look_inside(path)?;
             }
-            entries(self.open_inside(path, LIST)?, MAX_ENTRIES, self.live)
+            let folder = self.open_inside(path, LIST)?;
+            let listing = entries(&folder, MAX_ENTRIES, self.live)?;
+            if self.resolver == Resolver::Kernel && listing.entries.len() <= MAX_LISTED {
+                *self.listed.borrow_mut() = Some(Listed { path: path.to_owned(), folder, listing: listing.clone() });
+            }
+            Ok(listing)
         }))
+    }
+
+    /// What the folder that was listed last says of a path, if that is in it: what is there under its name, and the folder
+    /// to open it in.
+    fn in_listed<T>(&self, path: &str, take: impl FnOnce(&OwnedFd, &str, Known) -> T) -> Option<T> {
+        let listed = self.listed.borrow();
+        let Listed { path: folder_path, folder, listing } = listed.as_ref()?;
+        let name = path.strip_prefix(folder_path.as_str())?.strip_prefix('/')?;
+        // Of a tree, names with a dot are not listed; and of a cut listing nobody knows what is missing.
+        if name.contains('/') || name.starts_with('.') || name.is_empty() || listing.cut {
+            return None;
+        }
+        let known = match listing.entries.binary_search_by(|entry| entry.name.as_str().cmp(name)) {
+            Ok(at) if listing.entries[at].is_file => Known::File,
+            Ok(_) => return None,
+            Err(_) => Known::Absent,
+        };
+        Some(take(folder, name, known))
     }
 
     /// Is it there, whatever it is? Links are followed: one that leads nowhere is not there.
@@ -253,6 +312,13 @@ impl Root {
 
     fn mode(&self, path: &str) -> Option<u32> {
         if self.live {
+            let listed = self.in_listed(path, |folder, name, known| match known {
+                Known::File => statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok().map(|stat| stat.st_mode),
+                Known::Absent => None,
+            });
+            if let Some(mode) = listed {
+                return mode;
+            }
             let file = self.open_inside(path, LOOK).ok()?;
             fstat(&file).ok().map(|stat| stat.st_mode)
         } else {
@@ -315,13 +381,32 @@ impl Root {
     }
 
     fn contents(&self, path: &str) -> Result<Vec<u8>, Obstacle> {
+        let in_one = if !self.live || is_one_record(path) { Extent::OneRead } else { Extent::ManyReads };
+        let listed = self.in_listed(path, |folder, name, known| match known {
+            Known::File => openat2(folder, name, READ_LISTED, Mode::empty(), self.confinement()),
+            Known::Absent => Err(Errno::NOENT),
+        });
+        match listed {
+            // A link by now, or a kernel that is unsure: the long way tells.
+            None | Some(Err(Errno::LOOP | Errno::AGAIN | Errno::INTR)) => {}
+            Some(file) => return read_to_end(&file?, in_one),
+        }
         if !self.live {
             expect_type(self.look_inside(path)?, FileType::RegularFile)?;
         }
         let file = self.open_inside(path, READ)?;
-        // Again, for the file may have been exchanged since.
-        expect_type(file_type(&file)?, FileType::RegularFile)?;
-        read_to_end(&file)
+        let is_file = || expect_type(file_type(&file)?, FileType::RegularFile);
+        // In a tree again, for the file may have been exchanged since. The kernel's own file systems hold files and folders,
+        // and what container runtimes put over a file of theirs, `/dev/null`, gives nothing: that is looked at below.
+        let is_kernels = self.live && (path.starts_with("proc/") || path.starts_with("sys/"));
+        if !is_kernels {
+            is_file()?;
+        }
+        match read_to_end(&file, in_one) {
+            Ok(bytes) if is_kernels && bytes.is_empty() => is_file().map(|()| bytes),
+            Err(Obstacle::Errno(Errno::ISDIR)) => is_file().map(|()| Vec::new()),
+            read => read,
+        }
     }
 
     fn device_s32(&self, path: &str) -> Result<i32, Obstacle> {
@@ -402,26 +487,59 @@ fn type_name(file_type: FileType) -> &'static str {
     }
 }
 
+/// Does the kernel make this file in one go, so that a read which does not fill its buffer gave all there is?
+///
+/// So it is with what kernfs serves an attribute from (`sysfs_kf_seq_show`, `cgroup_seqfile_show`) and with what
+/// `single_open` does, where a file is one record; seq_read_iter() ends early only between records. Lists of processes in
+/// control groups have a record each.
+fn is_one_record(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    match path.split('/').next() {
+        Some("sys") => !matches!(name, "tasks" | "cgroup.procs" | "cgroup.threads"),
+        Some("proc") => name == "comm" || path.starts_with("proc/irq/") || path.starts_with("proc/sys/"),
+        _ => false,
+    }
+}
+
+/// How the end of a file is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    /// A read that does not fill its buffer gave the rest.
+    OneRead,
+    /// Only a read that gives nothing is the end.
+    ManyReads,
+}
+
 /// Reads until the end of the file, not until its size: that is 0 in procfs and 4096 in sysfs.
-fn read_to_end(file: &OwnedFd) -> Result<Vec<u8>, Obstacle> {
-    let mut bytes = Vec::with_capacity(4096);
-    while retry_on_intr(|| read(file, spare_capacity(&mut bytes)))? > 0 {
+fn read_to_end(file: &OwnedFd, extent: Extent) -> Result<Vec<u8>, Obstacle> {
+    let mut start = [0; 4096];
+    let count = retry_on_intr(|| read(file, &mut start))?;
+    // Of its own size: thousands of small texts are kept.
+    let mut bytes = start[..count].to_vec();
+    if count == 0 || (extent == Extent::OneRead && count < start.len()) {
+        return Ok(bytes);
+    }
+    loop {
+        bytes.reserve(bytes.len());
+        let room = bytes.capacity() - bytes.len();
+        let count = retry_on_intr(|| read(file, spare_capacity(&mut bytes)))?;
         if bytes.len() > MAX_FILE {
             return Err(Obstacle::Other("larger than 1 MiB".into()));
         }
-        if bytes.len() == bytes.capacity() {
-            bytes.reserve(bytes.len());
+        if count == 0 || (extent == Extent::OneRead && count < room) {
+            bytes.shrink_to_fit();
+            return Ok(bytes);
         }
     }
-    Ok(bytes)
 }
 
 /// In a tree, names that begin with a dot keep empty folders alive and are no entries; on a host they are as good as any.
-fn entries(folder: OwnedFd, limit: usize, with_dots: bool) -> Result<Listing, Obstacle> {
-    let mut folder = Dir::new(folder)?;
+fn entries(folder: &OwnedFd, limit: usize, with_dots: bool) -> Result<Listing, Obstacle> {
+    let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
+    let mut found_there = RawDir::new(folder, &mut buffer);
     let mut listing = Listing::default();
     let mut seen = 0;
-    while let Some(found) = folder.read() {
+    while let Some(found) = found_there.next() {
         let found = found?;
         let name = found.file_name();
         if name == c"." || name == c".." {
@@ -437,7 +555,7 @@ fn entries(folder: OwnedFd, limit: usize, with_dots: bool) -> Result<Listing, Ob
         }
         let file_type = match found.file_type() {
             // The file system does not say. An entry that is gone since is neither folder nor link.
-            FileType::Unknown => statat(folder.fd()?, name, AtFlags::SYMLINK_NOFOLLOW)
+            FileType::Unknown => statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
                 .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
             known => known,
         };
@@ -445,6 +563,7 @@ fn entries(folder: OwnedFd, limit: usize, with_dots: bool) -> Result<Listing, Ob
             name: name.to_string_lossy().into_owned(),
             is_dir: file_type == FileType::Directory,
             is_link: file_type == FileType::Symlink,
+            is_file: file_type == FileType::RegularFile,
         });
     }
     listing.entries.sort_unstable();

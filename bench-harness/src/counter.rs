@@ -72,7 +72,7 @@ const MADE_OF_COUNTER: [&str; 5] = ["tsc", "tsc-early", "kvm-clock", "hyperv_clo
 const SPAN: Duration = Duration::from_millis(50);
 
 impl Counter {
-    /// Chooses and calibrates. Takes [`SPAN`] where the rate has to be measured.
+    /// Chooses and calibrates, which takes 50 ms where the rate has to be measured.
     pub fn choose() -> Counter {
         let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
         let clocksource = fs::read_to_string(path).ok();

@@ -60,18 +60,23 @@ pub(super) fn read_lines(host: &Host<'_>) -> Family {
         let why = Reading::Unreadable(Obstacle::Other("too many entries".to_owned()));
         return Family { members: why, sources: Vec::new(), notes: Vec::new() };
     }
-    let lines: Vec<Line> = listing.numbers("").into_iter().filter_map(|irq| Line::list(host, irq)).collect();
-    let is_any_handler_shown = lines.iter().any(|line| !line.handlers.is_empty());
-
     let mut judged = Judged { host, pending: Vec::new(), own: Vec::new(), members: Vec::new() };
-    let mut dead = 0;
-    for line in lines {
-        if line.is_unlistable || !is_any_handler_shown || !line.handlers.is_empty() {
-            judged.line(&line);
-        } else {
-            dead += 1;
-        }
+    let mut is_any_handler_shown = false;
+    let mut without: Vec<Line> = Vec::new();
+    for line in listing.numbers("").into_iter().filter_map(|irq| Line::list(host, irq)) {
+        is_any_handler_shown |= !line.handlers.is_empty();
+        // Now, while the root has the line's folder at hand.
+        if line.is_unlistable || !line.handlers.is_empty() { judged.line(&line) } else { without.push(line) }
     }
+    if !is_any_handler_shown {
+        without.drain(..).for_each(|line| judged.line(&line));
+        // Those that could not be listed came first.
+        judged.members.sort_by_key(|(member, _)| match member {
+            Member::Line { irq, .. } => *irq,
+            Member::Cpu(cpu) => *cpu,
+        });
+    }
+    let dead = without.len();
     let (pending, own) = (named(&judged.pending), named(&judged.own));
     let mut notes = Vec::new();
     let mut note = |text| notes.push(Note { text, bearing: Bearing::Any });

@@ -223,7 +223,8 @@ fn a_listing_is_sorted_and_tells_folders_from_links() {
     tree.file("cpu/cpu10/x", "").file("cpu/cpu2/x", "").file("cpu/online", "").file("cpu/.keep", "");
     tree.link("cpu/linked", "cpu2");
     fs::write(tree.at("cpu").join(std::ffi::OsStr::from_bytes(b"odd\xff")), "").unwrap();
-    let entry = |name: &str, is_dir, is_link| Entry { name: name.into(), is_dir, is_link };
+    let entry =
+        |name: &str, is_dir, is_link| Entry { name: name.into(), is_dir, is_link, is_file: !is_dir && !is_link };
     let entries = vec![
         entry("cpu10", true, false),
         entry("cpu2", true, false),
@@ -247,7 +248,7 @@ fn a_listing_is_bounded_and_says_so() {
         let listing = root.list("many");
         assert_eq!(listing.value().map(|listing| (listing.entries.len(), listing.cut)), Some((20_000, false)));
         for (limit, cut) in [(19_999, true), (20_000, false)] {
-            let listing = entries(root.open_inside("many", LIST).unwrap(), limit, false).unwrap();
+            let listing = entries(&root.open_inside("many", LIST).unwrap(), limit, false).unwrap();
             assert_eq!((listing.entries.len(), listing.cut), (limit, cut));
         }
     }
@@ -507,4 +508,61 @@ fn a_capture_toml_that_cannot_be_read_is_an_error() {
     let tree = Tree::new();
     tree.file(CAPTURE, "schema = 1\n");
     assert!(tree.open().is_ok());
+}
+
+#[test]
+fn what_is_in_a_folder_that_was_listed_reads_as_it_did_before() {
+    let tree = Tree::new();
+    tree.file("irq/5/smp_affinity_list", "1\n").file("irq/5/.hidden", "h").file("outside", "o");
+    tree.link("irq/5/linked", "../../outside").link("irq/5/out", "/etc/hostname");
+    mknodat(CWD, tree.at("irq/5/fifo"), FileType::Fifo, Mode::RUSR, 0).unwrap();
+    fs::create_dir(tree.at("irq/5/eth0")).unwrap();
+    let names = ["smp_affinity_list", "linked", "out", "fifo", "eth0", "absent", ".hidden", "eth0/x", "../../outside"];
+    for root in tree.roots() {
+        let read = || names.map(|name| root.read(&format!("irq/5/{name}")));
+        let before = read();
+        root.list("irq/5").value().unwrap();
+        assert_eq!(read(), before);
+        assert_eq!(before[0], Reading::Value("1\n".to_owned()));
+    }
+}
+
+#[test]
+fn a_listed_file_that_became_a_link_is_followed_inside_only() {
+    let tree = Tree::new();
+    tree.file("irq/5/a", "1").file("irq/5/b", "2");
+    for root in tree.roots() {
+        root.list("irq/5").value().unwrap();
+        fs::remove_file(tree.at("irq/5/a")).unwrap();
+        tree.link("irq/5/a", "b");
+        assert_eq!(root.read("irq/5/a"), Reading::Value("2".to_owned()));
+        fs::remove_file(tree.at("irq/5/a")).unwrap();
+        tree.file("irq/5/a", "1");
+    }
+}
+
+#[test]
+fn a_file_of_any_length_is_read_to_its_end() {
+    let tree = Tree::new();
+    for length in [0, 1, 4095, 4096, 4097, 8192, 20_000] {
+        let text = "x".repeat(length);
+        tree.file("file", &text);
+        for root in tree.roots() {
+            assert_eq!(root.read("file"), Reading::Value(text.clone()), "{length}");
+        }
+    }
+}
+
+#[test]
+fn files_that_the_kernel_makes_in_one_go() {
+    for path in
+        ["sys/devices/system/cpu/online", "proc/irq/5/smp_affinity_list", "proc/1/comm", "proc/sys/kernel/osrelease"]
+    {
+        assert!(is_one_record(path), "{path}");
+    }
+    for path in
+        ["proc/interrupts", "proc/1/status", "proc/cmdline", "sys/fs/cgroup/cgroup.procs", "boot/config", "proc"]
+    {
+        assert!(!is_one_record(path), "{path}");
+    }
 }
