@@ -21,7 +21,7 @@ pub use self::tree::{TooLarge, Tree};
 pub use self::write::{Target, TargetError, WriteError};
 
 use self::private::{Keep, Privacy};
-use crate::fact::{self, cgroup, cmdline, cpuidle, kernel, process};
+use crate::fact::{self, cgroup, cmdline, cpuidle, kernel, limits, process};
 use crate::reading::{Obstacle, Reading};
 use crate::root::Root;
 use crate::topology;
@@ -169,9 +169,12 @@ impl Capture<'_> {
             .is_some_and(|comm| comm.trim_ascii_end() == process::IRQBALANCE.as_bytes())
     }
 
-    /// A file of every control group that the audit walks through, and the groups themselves.
+    /// A file of every control group that the audit walks through, or of those of its own process, and the groups
+    /// themselves.
     fn control_groups(&mut self, name: &str) -> Result<(), TooLarge> {
-        for folder in cgroup::walk(self.root).folders {
+        let own = limits::own_folders(self.root);
+        let walked = if limits::OWN_FILES.contains(&name) { Vec::new() } else { cgroup::walk(self.root).folders };
+        for folder in walked.into_iter().chain(own).collect::<BTreeSet<_>>() {
             self.names(&folder, |_| false)?;
             self.file(&format!("{folder}/{name}"))?;
         }
@@ -238,7 +241,7 @@ impl Keep {
         match self {
             Keep::Whole => bytes,
             Keep::Nothing | Keep::Presence => Vec::new(),
-            Keep::Line(name) => private::lines_of(&bytes, name),
+            Keep::Lines(names) => private::lines_of(&bytes, names),
             Keep::BannedCpus => private::variables_of(&bytes, &process::BANNED_VARIABLES),
             Keep::DefaultRoutes => private::default_routes_of(&bytes),
             Keep::Config => kernel::reduce_config(&String::from_utf8_lossy(&bytes)).into_bytes(),

@@ -13,12 +13,14 @@ use crate::reading::{NotUnderstood, Reading, quote};
 use crate::units::{Bytes, Micros};
 
 pub mod cgroup;
+pub mod clocksource;
 pub mod cmdline;
 pub mod cpu;
 pub mod cpuidle;
 mod host;
 pub mod irq;
 pub mod kernel;
+pub mod limits;
 pub mod memory;
 pub mod plan;
 pub mod process;
@@ -387,6 +389,8 @@ static AREAS: &[&[Fact]] = &[
     memory::FACTS,
     sched::FACTS,
     kernel::FACTS,
+    limits::FACTS,
+    clocksource::FACTS,
     topology::FACTS,
 ];
 

@@ -1114,13 +1114,6 @@ fn rt_throttle_from_6_12() {
 
 #[test]
 fn plan_topology() {
-    let nodes = || {
-        tuned()
-            .with("sys/devices/system/node/node0/cpulist", "0-7\n")
-            .with("sys/devices/system/node/node1/cpulist", "8-15\n")
-            .with("sys/class/net/eth0/device/numa_node", "1\n")
-    };
-    let nic = "nic = \"eth0\"\n";
     judge(
         "plan_topology",
         [
@@ -1129,9 +1122,6 @@ fn plan_topology() {
             ("a plan made for another host", tuned().plan("[hot]\na = \"98-99\"\n"), "fail cpus 98-99"),
             ("no hot CPU is online", tuned().offline(&[2, 3, 4, 5]), "unknown not-exposed"),
             ("two roles on one core", tuned().smt().plan("[hot]\na = 2\nb = 10\n"), "fail cpus 2,10"),
-            ("off the NIC's node", nodes().plan(&format!("{nic}[hot]\na = 2\n")), "fail cpus 2"),
-            ("on the NIC's node", nodes().plan(&format!("{nic}[hot]\na = 9\n")), "pass"),
-            ("a NIC that the host does not have", nodes().plan("nic = \"eth9\"\n[hot]\na = 2\n"), "unknown unreadable"),
             ("no housekeeping CPU", tuned().plan("idle = \"0\"\n[hot]\na = \"1-15\"\n"), "fail"),
             ("CPU 0 is hot", tuned().plan("[hot]\na = 0\n"), "fail cpus 0"),
             (
@@ -1167,8 +1157,28 @@ fn a_list_of_online_cpus_that_is_not_understood_costs_one_rule() {
 fn a_nic_without_a_node_leaves_nothing_to_be_off() {
     let plan = "nic = \"eth0\"\n[hot]\na = 2\n";
     let tree = tuned().with("sys/class/net/eth0/device/numa_node", "-1\n").plan(plan);
-    judge("plan_topology", [("firmware names no node", tree, "pass")]);
-    assert_eq!(gist(finding(&audit_fixture("laptop"), "plan_topology")), "pass");
+    judge("nic_node", [("firmware names no node", tree, "pass")]);
+    assert_eq!(gist(finding(&audit_fixture("laptop"), "nic_node")), "pass");
+}
+
+#[test]
+fn nic_node() {
+    let nodes = || {
+        tuned()
+            .with("sys/devices/system/node/node0/cpulist", "0-7\n")
+            .with("sys/devices/system/node/node1/cpulist", "8-15\n")
+            .with("sys/class/net/eth0/device/numa_node", "1\n")
+    };
+    let nic = "nic = \"eth0\"\n";
+    judge(
+        "nic_node",
+        [
+            ("off the NIC's node", nodes().plan(&format!("{nic}[hot]\na = 2\n")), "fail cpus 2"),
+            ("on the NIC's node", nodes().plan(&format!("{nic}[hot]\na = 9\n")), "pass"),
+            ("a NIC that the host does not have", nodes().plan("nic = \"eth9\"\n[hot]\na = 2\n"), "unknown unreadable"),
+            ("a plan without a NIC", nodes(), "not-applicable"),
+        ],
+    );
 }
 
 #[test]

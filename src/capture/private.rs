@@ -36,8 +36,8 @@ pub(super) enum Keep {
     Whole,
     /// That it is there.
     Presence,
-    /// The line that begins so.
-    Line(&'static str),
+    /// The lines that begin so.
+    Lines(&'static [&'static str]),
     /// Of the environment of irqbalance the two variables that say which CPUs it keeps off; of another process nothing.
     BannedCpus,
     /// The default routes, without their gateways.
@@ -56,13 +56,13 @@ impl Keep {
     pub(super) fn of(path: &str) -> Self {
         let components: Vec<&str> = path.split('/').collect();
         match components.as_slice() {
-            ["proc", "self", "limits" | "uid_map"] => Self::Whole,
-            ["proc", "self", "status"] => Self::Line("CapEff:"),
+            ["proc", "self", "cgroup" | "limits" | "uid_map"] => Self::Whole,
+            ["proc", "self", "status"] => Self::Lines(&["CapEff:", "Cpus_allowed_list:"]),
             ["proc", "self" | "thread-self", ..] => Self::Nothing,
             ["proc", pid, rest @ ..] if pid.bytes().all(|b| b.is_ascii_digit()) => match rest {
                 ["comm"] => Self::Whole,
                 ["environ"] => Self::BannedCpus,
-                ["status"] => Self::Line("Cpus_allowed_list:"),
+                ["status"] => Self::Lines(&["Cpus_allowed_list:"]),
                 _ => Self::Nothing,
             },
             ["proc", "net", "route"] => Self::DefaultRoutes,
@@ -77,9 +77,10 @@ impl Keep {
     }
 }
 
-/// The lines that begin with a name.
-pub(super) fn lines_of(text: &[u8], name: &str) -> Vec<u8> {
-    text.split_inclusive(|&b| b == b'\n').filter(|line| line.starts_with(name.as_bytes())).flatten().copied().collect()
+/// The lines that begin with one of these names.
+pub(super) fn lines_of(text: &[u8], names: &[&str]) -> Vec<u8> {
+    let is_kept = |line: &&[u8]| names.iter().any(|name| line.starts_with(name.as_bytes()));
+    text.split_inclusive(|&b| b == b'\n').filter(is_kept).flatten().copied().collect()
 }
 
 /// The variables of these names in an environment (`NAME=value`, each with a NUL behind it).
@@ -298,7 +299,7 @@ mod tests {
 
     #[test]
     fn of_a_status_one_line_is_kept() {
-        assert_eq!(lines_of(b"Name:\tx\nCapEff:\t01\nCapEffX:\t02\n", "CapEff:"), b"CapEff:\t01\n");
+        assert_eq!(lines_of(b"Name:\tx\nCapEff:\t01\nCapEffX:\t02\n", &["CapEff:"]), b"CapEff:\t01\n");
     }
 
     fn passed_on(hostname: &str, text: &str) -> String {

@@ -11,10 +11,8 @@ use crate::fact::Host;
 use crate::output::{self, Detail, Format, Style};
 use crate::plan::{self, Plan};
 use crate::preflight::{PreflightError, heed};
+use crate::rule::pack::TOPOLOGY;
 use crate::topology::{Request, suggest};
-
-/// The rule that holds a plan against the topology of a host.
-const RULE: &str = "plan_topology";
 
 pub(super) fn run(command: PlanCommand, streams: &mut Streams) -> Result<u8, Failure> {
     match command {
@@ -34,9 +32,11 @@ pub(super) fn run(command: PlanCommand, streams: &mut Streams) -> Result<u8, Fai
             let root = open_root(&root)?;
             let mut rules = load_rules(&rules)?;
             heed(&mut rules, &plan).map_err(PreflightError::from)?;
-            rules.retain(|rule| rule.id == RULE);
-            // Advised beside other rules; here it is the question.
-            rules.require(&[RULE.to_owned()]);
+            rules.retain(|rule| rule.pack == Some(TOPOLOGY));
+            // Advised beside other rules; here they are the question, but for those that the plan drops.
+            let is_asked = |id: &String| !plan.skip.iter().any(|skipped| skipped.id.value == *id);
+            let asked: Vec<String> = rules.iter().map(|rule| rule.id.clone()).filter(is_asked).collect();
+            rules.require(&asked);
             let report = audit(&rules, &Host::new(&root, &plan), false);
             let style = Style { detail: Detail::Full, width: WIDTH, elapsed: None };
             output::write(&report, Format::Human, style, &mut streams.out)?;

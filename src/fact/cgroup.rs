@@ -22,23 +22,26 @@ pub(crate) const CGROUPS: &str = "sys/fs/cgroup";
 const MAX_DEPTH: usize = 32;
 const MAX_GROUPS: usize = 20_000;
 
+/// What tells isolated CPUs.
+pub(super) const ISOLATION_FILES: &[&str] = &[
+    ISOLATED,
+    "sys/fs/cgroup/cpuset.cpus.isolated",
+    "sys/fs/cgroup/*/cpuset.cpus.partition",
+    "sys/fs/cgroup/*/cpuset.cpus.effective",
+    "sys/fs/cgroup/*/cpuset.sched_load_balance",
+    "sys/fs/cgroup/*/cpuset.cpus",
+    cmdline::PATH,
+];
+
 pub(super) const FACTS: &[Fact] = &[Fact {
     name: "cpu.isolated",
     kind: Kind::Cpus,
-    files: &[
-        ISOLATED,
-        "sys/fs/cgroup/cpuset.cpus.isolated",
-        "sys/fs/cgroup/*/cpuset.cpus.partition",
-        "sys/fs/cgroup/*/cpuset.cpus.effective",
-        "sys/fs/cgroup/*/cpuset.sched_load_balance",
-        "sys/fs/cgroup/*/cpuset.cpus",
-        cmdline::PATH,
-    ],
+    files: ISOLATION_FILES,
     about: "the CPUs that the scheduler does not balance load to: isolcpus=, cgroup v2 isolated partitions, cgroup v1 cpusets",
     read: Read::One(isolated),
 }];
 
-fn isolated(host: &Host<'_>) -> Observation {
+pub(super) fn isolated(host: &Host<'_>) -> Observation {
     let mut look = Look::at(host);
     let hot = host.plan.hot_cpus();
     let named = &hot | &super::plan::idle_cpus(host);

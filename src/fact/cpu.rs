@@ -4,7 +4,7 @@
 //! Documentation/admin-guide/pm/cpufreq.rst, drivers/base/cpu.c of Linux 6.12.
 
 use super::cmdline::{self, IsolCpus, Param};
-use super::{Doubt, Fact, Host, Kind, Look, Observation, Read};
+use super::{Doubt, Fact, Host, Kind, Look, Observation, Read, Value};
 use crate::cpuset::{BootGrammar, CpuSet};
 use crate::reading::Reading;
 
@@ -16,6 +16,9 @@ pub const ONLINE: &str = "sys/devices/system/cpu/online";
 pub const PRESENT: &str = "sys/devices/system/cpu/present";
 /// The CPUs whose tick stops while they run one task.
 pub const NOHZ_FULL: &str = "sys/devices/system/cpu/nohz_full";
+
+const SMT_ACTIVE: &str = "sys/devices/system/cpu/smt/active";
+const SMT_CONTROL: &str = "sys/devices/system/cpu/smt/control";
 
 /// What tells offline CPUs.
 pub const OFFLINE_FILES: &[&str] = &[ONLINE, POSSIBLE, "sys/devices/system/cpu/cpu*/online"];
@@ -62,6 +65,13 @@ pub(super) const FACTS: &[Fact] = &[
         files: &["sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"],
         about: "the cpufreq governor of a CPU",
         read: Read::PerCpu(governor),
+    },
+    Fact {
+        name: "cpu.smt_active",
+        kind: Kind::Flag,
+        files: &[SMT_ACTIVE, SMT_CONTROL],
+        about: "whether some core, not always a hot one, has two threads online",
+        read: Read::One(smt_active),
     },
 ];
 
@@ -204,6 +214,19 @@ fn nohz_full(host: &Host<'_>) -> Observation {
         _ => {}
     }
     look.cpus(reading)
+}
+
+fn smt_active(host: &Host<'_>) -> Observation {
+    let mut look = Look::at(host);
+    let active = look.read(SMT_ACTIVE).parse(super::parse_integer).and_then(|active| match active {
+        0 => Reading::Value(false),
+        1 => Reading::Value(true),
+        other => Reading::Malformed(other.to_string()),
+    });
+    if let Reading::Value(control) = look.read_if_there(SMT_CONTROL).parse(super::parse_word) {
+        look.note_pass(format!("smt/control is {control}"));
+    }
+    look.answer(active.map(Value::Flag))
 }
 
 fn governor(host: &Host<'_>, cpu: u32) -> Observation {

@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 
-use super::{Fact, Host, Look, Source};
+use super::{Fact, Host, Kind, Look, Observation, Read, Source, Value};
 use crate::reading::{NotUnderstood, Obstacle, Reading, quote};
 
 /// The file with the kernel's release.
@@ -14,7 +14,44 @@ pub(crate) const CONFIG_GZ: &str = "proc/config.gz";
 /// The most that a decompressed kernel configuration may be, in bytes (they are about 300 KiB).
 const MAX_CONFIG_BYTES: u64 = 4 * 1024 * 1024;
 
-pub(super) const FACTS: &[Fact] = &[];
+/// What `uname -v` prints: how the kernel was built is among its words.
+const VERSION: &str = "proc/sys/kernel/version";
+/// There, and 1, on kernels with the patches or the configuration for real time, but not on all of them.
+const REALTIME: &str = "sys/kernel/realtime";
+
+pub(super) const FACTS: &[Fact] = &[Fact {
+    name: "kernel.preempt_rt",
+    kind: Kind::Flag,
+    files: &[REALTIME, VERSION],
+    about: "whether the kernel is a real-time one (PREEMPT_RT); `preempt=full` makes none",
+    read: Read::One(preempt_rt),
+}];
+
+fn preempt_rt(host: &Host<'_>) -> Observation {
+    let mut look = Look::at(host);
+    let by_file = look.read_if_there(REALTIME).parse(super::parse_integer);
+    let reading = match by_file {
+        Reading::Value(1) => {
+            look.note_pass("sys/kernel/realtime is 1");
+            Reading::Value(true)
+        }
+        Reading::Value(_) | Reading::NotExposed => look.read(VERSION).map(|text| {
+            let is_realtime = says_preempt_rt(&text);
+            if is_realtime {
+                look.note_pass("PREEMPT_RT in proc/sys/kernel/version");
+            }
+            is_realtime
+        }),
+        other => other.map(|_| false),
+    };
+    look.answer(reading.map(Value::Flag))
+}
+
+/// `#1 SMP PREEMPT_RT Debian 6.1.119-1`; `PREEMPT RT` up to 5.x.
+fn says_preempt_rt(version: &str) -> bool {
+    let words: Vec<&str> = version.split_whitespace().collect();
+    words.contains(&"PREEMPT_RT") || words.windows(2).any(|pair| pair == ["PREEMPT", "RT"])
+}
 
 /// A kernel version as far as rules need it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,14 +91,17 @@ impl Release {
 pub(crate) enum BuildOption {
     /// Real-time groups: `sched_rt_runtime_us` throttles them.
     RtGroupSched,
+    /// From 6.16 on: they are off unless the boot line says otherwise.
+    RtGroupSchedDefaultDisabled,
 }
 
 impl BuildOption {
-    const ALL: &[Self] = &[Self::RtGroupSched];
+    const ALL: &[Self] = &[Self::RtGroupSched, Self::RtGroupSchedDefaultDisabled];
 
     fn name(self) -> &'static str {
         match self {
             Self::RtGroupSched => "CONFIG_RT_GROUP_SCHED",
+            Self::RtGroupSchedDefaultDisabled => "CONFIG_RT_GROUP_SCHED_DEFAULT_DISABLED",
         }
     }
 
@@ -138,6 +178,17 @@ mod tests {
         assert!(matches!(decompress_config(b"no gzip"), Reading::Malformed(_)));
         assert_eq!(config_path("6.1.0").as_deref(), Some("boot/config-6.1.0"));
         assert_eq!(config_path("../x"), None);
+    }
+
+    #[test]
+    fn kernels_that_call_themselves_real_time() {
+        assert!(says_preempt_rt("#1 SMP PREEMPT_RT Debian 6.1.119-1 (2024-11-22)\n"));
+        assert!(says_preempt_rt("#1 SMP PREEMPT RT Tue Nov 3 14:23:33 UTC 2020\n"));
+        for build in
+            ["#1 SMP PREEMPT_DYNAMIC Debian", "#1 SMP PREEMPT Debian", "#1 SMP Debian RT", "#1 SMP PREEMPT_RTX"]
+        {
+            assert!(!says_preempt_rt(build), "{build}");
+        }
     }
 
     #[test]

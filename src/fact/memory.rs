@@ -10,9 +10,9 @@ use crate::units::Bytes;
 
 const MM: &str = "sys/kernel/mm";
 const THP: &str = "sys/kernel/mm/transparent_hugepage";
-const LIMITS: &str = "proc/self/limits";
-const STATUS: &str = "proc/self/status";
-const UID_MAP: &str = "proc/self/uid_map";
+pub(super) const LIMITS: &str = "proc/self/limits";
+pub(super) const STATUS: &str = "proc/self/status";
+pub(super) const UID_MAP: &str = "proc/self/uid_map";
 
 /// `CAP_IPC_LOCK` of include/uapi/linux/capability.h: a process that holds it may lock any amount.
 const CAP_IPC_LOCK: u32 = 14;
@@ -145,7 +145,7 @@ fn memlock(host: &Host<'_>) -> Observation {
     if matches!(reading, Reading::Malformed(_)) {
         look.note_unknown("no row `Max locked memory` with two values");
     }
-    let shown = reading.value().map(|limit| format!("Max locked memory {limit}"));
+    let shown = reading.value().map(|limit| format!("Max locked memory {} bytes", limit.values()));
     match shown {
         Some(shown) => look.source(super::Source::summary(LIMITS, shown)),
         None => look.source(super::Source::of(LIMITS, &host.text(LIMITS))),
@@ -155,9 +155,8 @@ fn memlock(host: &Host<'_>) -> Observation {
         if limit.soft == Bytes::UNLIMITED {
             return Reading::Value(limit.soft);
         }
-        if let Reading::Value(true) = holds_ipc_lock(&mut look) {
-            let uid_map = look.read(UID_MAP);
-            match uid_map.parse(parse_uid_map) {
+        if let Reading::Value(true) = holds(&mut look, CAP_IPC_LOCK) {
+            match is_in_initial_user_namespace(&mut look) {
                 Reading::Value(true) => {
                     look.note("CAP_IPC_LOCK lifts it; a service without the capability will feel it");
                     return Reading::Value(Bytes::UNLIMITED);
@@ -185,15 +184,18 @@ fn limit_text(limit: Limit) -> String {
 
 /// A row of `/proc/PID/limits`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Limit {
-    soft: Bytes,
-    hard: Bytes,
+pub(super) struct Limit {
+    /// What is in force.
+    pub(super) soft: Bytes,
+    /// How far the process may raise it.
+    pub(super) hard: Bytes,
 }
 
-impl std::fmt::Display for Limit {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Limit {
+    /// Both numbers as the row has them, without its unit.
+    pub(super) fn values(self) -> String {
         let plain = |bytes: Bytes| if bytes == Bytes::UNLIMITED { bytes.to_string() } else { bytes.0.to_string() };
-        write!(f, "{} {} bytes", plain(self.soft), plain(self.hard))
+        format!("{} {}", plain(self.soft), plain(self.hard))
     }
 }
 
@@ -201,7 +203,7 @@ impl std::fmt::Display for Limit {
 ///
 /// # Errors
 /// No such row, or values that are neither `unlimited` nor decimal.
-pub(crate) fn parse_limit(text: &str, name: &str) -> Result<Limit, NotUnderstood> {
+pub(super) fn parse_limit(text: &str, name: &str) -> Result<Limit, NotUnderstood> {
     let row = text.lines().find_map(|line| line.strip_prefix(name)).ok_or(NotUnderstood)?;
     let mut values = row.split_ascii_whitespace();
     let mut value = || match values.next() {
@@ -214,9 +216,9 @@ pub(crate) fn parse_limit(text: &str, name: &str) -> Result<Limit, NotUnderstood
     Ok(Limit { soft: value()?, hard: value()? })
 }
 
-/// Does the process hold `CAP_IPC_LOCK`? Without a status file the limit alone decides; one that cannot be read or
+/// Does the process hold a capability, by its number? Without a status file the limit alone decides; one that cannot be read or
 /// understood leaves a gap.
-fn holds_ipc_lock(look: &mut Look<'_, '_>) -> Reading<bool> {
+pub(super) fn holds(look: &mut Look<'_, '_>, capability: u32) -> Reading<bool> {
     let status = look.host.text(STATUS);
     let effective = status.clone().parse(|text| parse_capabilities(text, "CapEff"));
     match &effective {
@@ -227,13 +229,18 @@ fn holds_ipc_lock(look: &mut Look<'_, '_>) -> Reading<bool> {
             look.gap(STATUS, other);
         }
     }
-    effective.map(|bits| bits & (1 << CAP_IPC_LOCK) != 0)
+    effective.map(|bits| bits & (1 << capability) != 0)
 }
 
 /// A capability set of `/proc/PID/status`, in hex.
 fn parse_capabilities(text: &str, name: &str) -> Result<u64, NotUnderstood> {
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).ok_or(NotUnderstood)?;
     u64::from_str_radix(super::trim(value), 16).map_err(|_| NotUnderstood)
+}
+
+/// Is the process in the initial user namespace, where capabilities lift the limits of the kernel?
+pub(super) fn is_in_initial_user_namespace(look: &mut Look<'_, '_>) -> Reading<bool> {
+    look.read(UID_MAP).parse(parse_uid_map)
 }
 
 /// Is it the map of the initial user namespace: the identity over all ids?
@@ -268,24 +275,18 @@ mod tests {
 
     #[test]
     fn rows_of_limits() {
-        let limit = |text: &str| parse_limit(text, "Max locked memory").map(|limit| limit.to_string());
+        let limit = |text: &str| parse_limit(text, "Max locked memory").map(Limit::values);
         let header = "Limit                     Soft Limit           Hard Limit           Units     \n";
         let row = |values: &str| {
             format!(
                 "{header}Max cpu time              unlimited            unlimited            seconds   \nMax locked memory         {values}\n"
             )
         };
-        assert_eq!(
-            limit(&row("65536                65536                bytes     ")).as_deref(),
-            Ok("65536 65536 bytes")
-        );
-        assert_eq!(
-            limit(&row("8388608              unlimited            bytes")).as_deref(),
-            Ok("8388608 unlimited bytes")
-        );
+        assert_eq!(limit(&row("65536                65536                bytes     ")).as_deref(), Ok("65536 65536"));
+        assert_eq!(limit(&row("8388608              unlimited            bytes")).as_deref(), Ok("8388608 unlimited"));
         assert_eq!(
             limit(&row("unlimited            unlimited            bytes     ")).as_deref(),
-            Ok("unlimited unlimited bytes")
+            Ok("unlimited unlimited")
         );
         for bad in [header.to_owned(), String::new(), row("-1 -1 bytes"), row("8M 8M bytes"), row("8388608")] {
             assert_eq!(limit(&bad), Err(NotUnderstood), "{bad:?}");

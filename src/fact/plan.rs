@@ -56,6 +56,15 @@ pub(super) const FACTS: &[Fact] = &[
         }),
     },
     Fact {
+        name: "plan.nic",
+        kind: Kind::Word,
+        files: &[],
+        about: "the interface that the hot path serves",
+        read: Read::One(|host| {
+            observed(host.plan.nic.clone().map_or(Reading::Unset, |nic| Reading::Value(Value::Word(nic))))
+        }),
+    },
+    Fact {
         name: "plan.max_wakeup_latency",
         kind: Kind::Micros,
         files: &[],

@@ -9,7 +9,7 @@ use super::{Fact, Host, Kind, Observation, Read, Value};
 use crate::reading::{Obstacle, Reading};
 use crate::units::Micros;
 
-const RUNTIME: &str = "proc/sys/kernel/sched_rt_runtime_us";
+pub(super) const RT_RUNTIME: &str = "proc/sys/kernel/sched_rt_runtime_us";
 const PERIOD: &str = "proc/sys/kernel/sched_rt_period_us";
 const FAIR_SERVER: &str = "sys/kernel/debug/sched/fair_server";
 
@@ -27,7 +27,7 @@ pub(super) const FACTS: &[Fact] = &[
     Fact {
         name: "sched.rt_runtime_us",
         kind: Kind::Integer,
-        files: &[RUNTIME],
+        files: &[RT_RUNTIME],
         about: "the sysctl as it stands, in microseconds of each period; -1 is no throttling up to 6.11",
         read: Read::One(rt_runtime_us),
     },
@@ -35,7 +35,7 @@ pub(super) const FACTS: &[Fact] = &[
         name: "sched.rt_throttle",
         kind: Kind::Micros,
         files: &[
-            RUNTIME,
+            RT_RUNTIME,
             PERIOD,
             "sys/kernel/debug/sched/fair_server/cpu*/runtime",
             super::kernel::OSRELEASE,
@@ -52,7 +52,7 @@ pub(super) const FACTS: &[Fact] = &[
 
 fn rt_runtime_us(host: &Host<'_>) -> Observation {
     let mut look = Look::at(host);
-    let reading = look.read(RUNTIME).parse(super::parse_integer);
+    let reading = look.read(RT_RUNTIME).parse(super::parse_integer);
     look.answer(reading.map(Value::Integer))
 }
 
@@ -80,7 +80,7 @@ fn rt_throttle(host: &Host<'_>, cpu: u32) -> Observation {
 
 /// What `sched_rt_runtime_us` takes of a second: nothing at -1 and from the whole period on.
 fn by_sysctl(look: &mut Look<'_, '_>) -> Reading<Micros> {
-    let runtime = look.read(RUNTIME).parse(super::parse_integer);
+    let runtime = look.read(RT_RUNTIME).parse(super::parse_integer);
     let period = look.read(PERIOD).parse(super::parse_integer);
     match (runtime, period) {
         (Reading::Value(-1), _) => {
@@ -128,7 +128,7 @@ fn by_fair_server(look: &mut Look<'_, '_>, cpu: u32, by_sysctl: Reading<Micros>)
     }
     match (has_rt_groups(look), by_sysctl) {
         (Reading::Value(true), Reading::Value(by_sysctl)) => taken = Micros(taken.0.max(by_sysctl.0)),
-        (Reading::Value(true), other) => look.gap(RUNTIME, &other),
+        (Reading::Value(true), other) => look.gap(RT_RUNTIME, &other),
         (Reading::Value(false) | Reading::NotExposed | Reading::Unset, _) => {
             look.note("the sysctl throttles nothing from 6.12 on without real-time groups");
         }

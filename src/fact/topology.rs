@@ -3,6 +3,7 @@
 //! Sources: Documentation/admin-guide/cputopology.rst, Documentation/ABI/stable/sysfs-devices-node,
 //! Documentation/ABI/testing/sysfs-bus-pci (numa_node).
 
+use super::cgroup::{self, ISOLATION_FILES};
 use super::cpu::{ONLINE, POSSIBLE};
 use super::host::Look;
 use super::{Fact, Host, Kind, Observation, Read, Source, Value};
@@ -57,6 +58,13 @@ pub(super) const FACTS: &[Fact] = &[
         files: &[ONLINE, POSSIBLE, SIBLING_FILES[0], SIBLING_FILES[1], SIBLING_FILES[2], SIBLING_FILES[3]],
         about: "how many housekeeping CPUs are online",
         read: Read::One(housekeeping_online),
+    },
+    Fact {
+        name: "topology.isolated_housekeeping",
+        kind: Kind::Cpus,
+        files: ISOLATION_FILES,
+        about: "the CPUs that the plan lists as housekeeping and that the scheduler balances nothing to; none where it lists none",
+        read: Read::One(isolated_housekeeping),
     },
 ];
 
@@ -152,4 +160,21 @@ fn housekeeping_online(host: &Host<'_>) -> Observation {
         })
     });
     look.answer(reading.map(Value::Integer))
+}
+
+/// Where the plan lists none, any other CPU is housekeeping, and those that are isolated may be another plan's.
+fn isolated_housekeeping(host: &Host<'_>) -> Observation {
+    let mut look = Look::at(host);
+    let Some(listed) = &host.plan.housekeeping else { return look.cpus(Reading::Value(CpuSet::new())) };
+    let isolated = cgroup::isolated(host);
+    for source in isolated.sources {
+        look.source(source);
+    }
+    if let Some(gap) = isolated.gap {
+        look.doubt(gap.doubt, Some(gap.cpus.map_or_else(|| listed.clone(), |cpus| &cpus & listed)));
+    }
+    look.answer(isolated.reading.map(|value| match value {
+        Value::Cpus(cpus) => Value::Cpus(&cpus & listed),
+        other => other,
+    }))
 }

@@ -134,9 +134,10 @@ impl Page {
     /// How many rules of a verdict have no line of their own, and of those that could not be judged, which.
     fn summed_up(&self, rest: &[&Finding], out: &mut dyn Write) -> io::Result<()> {
         let of = |verdict| rest.iter().filter(move |finding| finding.verdict() == verdict);
+        let is_quiet = self.style.detail == Detail::Quiet;
         let mut parts = Vec::new();
         let passed = of(Verdict::Pass).count();
-        if passed > 0 && self.style.detail != Detail::Quiet {
+        if passed > 0 && !is_quiet {
             parts.push(format!("{passed} pass"));
         }
         let unknown: Vec<&str> = of(Verdict::Unknown).map(|finding| finding.rule.as_str()).collect();
@@ -145,6 +146,7 @@ impl Page {
         }
         match of(Verdict::NotApplicable).count() {
             0 => {}
+            _ if is_quiet => {}
             1 => parts.push("1 does not apply".to_owned()),
             n => parts.push(format!("{n} do not apply")),
         }

@@ -16,14 +16,22 @@ pub static FILES: &[(&str, &str)] = &[
     ("rt_throttle", include_str!("../../rules/rt_throttle.toml")),
     // topology
     ("plan_topology", include_str!("../../rules/plan_topology.toml")),
+    ("nic_node", include_str!("../../rules/nic_node.toml")),
     // delivery
     // boot
     // power
     // memory
     // clock
+    ("clocksource", include_str!("../../rules/clocksource.toml")),
     // smt
+    ("smt", include_str!("../../rules/smt.toml")),
     // process
+    ("cpu_quota", include_str!("../../rules/cpu_quota.toml")),
+    ("cpuset", include_str!("../../rules/cpuset.toml")),
+    ("rtprio", include_str!("../../rules/rtprio.toml")),
+    ("rt_cgroup", include_str!("../../rules/rt_cgroup.toml")),
     // realtime
+    ("rt_kernel", include_str!("../../rules/rt_kernel.toml")),
     // information
 ];
 

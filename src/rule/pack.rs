@@ -14,10 +14,13 @@ pub struct Pack {
 /// The pack that every host is held against.
 pub const BASE: &str = "base";
 
+/// The pack that holds a plan against the topology of a host.
+pub const TOPOLOGY: &str = "topology";
+
 /// All packs, in report order.
 pub const PACKS: &[Pack] = &[
     Pack { name: BASE, about: "what a quiet CPU cannot do without: the eleven required rules" },
-    Pack { name: "topology", about: "whether the plan fits the CPUs, cores and nodes" },
+    Pack { name: TOPOLOGY, about: "whether the plan fits the CPUs, cores and nodes" },
     Pack { name: "delivery", about: "what else the kernel may send to a hot CPU, or let run there" },
     Pack { name: "boot", about: "what the boot line asked for, and what became of it" },
     Pack { name: "power", about: "how fast a CPU runs, and how soon it wakes" },

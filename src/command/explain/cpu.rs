@@ -19,6 +19,7 @@ use crate::preflight::{PreflightError, heed};
 use crate::reading::Reading;
 use crate::report::{Report, Verdict};
 use crate::root::Root;
+use crate::rule::Level;
 use crate::topology;
 
 /// How wide the column of labels is.
@@ -38,7 +39,7 @@ const SHOWN: &[&str] = &[
     "governor",
     "cstate",
     "rt_throttle",
-    "plan_topology",
+    "nic_node",
 ];
 
 pub(super) fn run(args: &ExplainCpuArgs, out: &mut impl Write) -> Result<u8, Failure> {
@@ -53,6 +54,8 @@ pub(super) fn run(args: &ExplainCpuArgs, out: &mut impl Write) -> Result<u8, Fai
     // Rules are about hot CPUs: for any other one there is no verdict to show.
     let mut rules = load_rules(&args.rules)?;
     heed(&mut rules, &plan).map_err(PreflightError::from)?;
+    // It is about the plan as a whole, which is not what is judged here.
+    rules.retain(|rule| rule.id != "plan_topology");
     let report = is_hot.then(|| audit(&rules, &Host::new(&root, &narrow), false));
     let mut page = Page::new(out);
     Map { cpu: args.cpu, root: &root, plan: &plan, host: &host, alone: &alone, report, page: &mut page }.write()?;
@@ -221,7 +224,7 @@ impl Map<'_, '_> {
                 _ => format!("{text}; the node of {nic} is not known"),
             };
         }
-        self.row("node", &text, Some("plan_topology"))
+        self.row("node", &text, self.plan.nic.as_ref().map(|_| "nic_node"))
     }
 
     fn scheduler(&mut self) -> io::Result<()> {
@@ -384,7 +387,11 @@ impl Map<'_, '_> {
             .findings
             .iter()
             .filter(|finding| !SHOWN.contains(&finding.rule.as_str()))
-            .filter(|finding| matches!(finding.verdict(), Verdict::Fail | Verdict::Unknown))
+            .filter(|finding| match finding.verdict() {
+                Verdict::Fail => finding.level != Level::Info,
+                Verdict::Unknown => finding.level == Level::Required,
+                _ => false,
+            })
             .map(|finding| {
                 (finding.rule.clone(), format!("{}: {}", finding.verdict().name(), finding.evidence().message))
             })
