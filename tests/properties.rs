@@ -403,9 +403,40 @@ fn hosts() -> Vec<Tree> {
     for cpu in 0..common::CPUS {
         served = served.with(&format!("{FAIR_SERVER}/cpu{cpu}/runtime"), if cpu == 3 { "50000000\n" } else { "0\n" });
     }
+    let group = "sys/fs/cgroup/system.slice/feed.service";
+    // The files that rules of packs read, of a service whose slice has this quota.
+    let in_a_unit = |tree: Tree, quota: &str| {
+        let row = |name: &str| format!("{name:<26}unlimited            unlimited\n");
+        let limits = row("Max locked memory") + &row("Max realtime priority") + &row("Max realtime timeout");
+        tree.with("proc/self/cgroup", "0::/system.slice/feed.service\n")
+            .with("sys/fs/cgroup/cgroup.controllers", "cpuset cpu memory\n")
+            .with("sys/fs/cgroup/system.slice/cgroup.controllers", "cpuset cpu memory\n")
+            .with("sys/fs/cgroup/system.slice/cpu.max", quota)
+            .with("sys/fs/cgroup/system.slice/cpuset.cpus.effective", "0-15\n")
+            .with(&format!("{group}/cgroup.controllers"), "cpuset cpu memory\n")
+            .with(&format!("{group}/cpu.max"), "max 100000\n")
+            .with(&format!("{group}/cpuset.cpus.effective"), "0-15\n")
+            .with("boot/config-6.1.0", "CONFIG_SMP=y\n")
+            .with("proc/sys/kernel/version", "#1 SMP PREEMPT_RT\n")
+            .with("sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n")
+            .with("sys/devices/system/clocksource/clocksource0/available_clocksource", "tsc hpet \n")
+            .with(&format!("{CPU}/smt/active"), "0\n")
+            .with(&format!("{CPU}/smt/control"), "off\n")
+            .with(common::LIMITS, limits)
+    };
     vec![
         Tree::tuned(),
         realtime(),
+        in_a_unit(realtime(), "max 100000\n"),
+        in_a_unit(realtime(), "50000 100000\n")
+            .with(&format!("{group}/cpuset.cpus.effective"), "0-3\n")
+            .with("boot/config-6.1.0", "CONFIG_RT_GROUP_SCHED=y\n")
+            .with(RT_RUNTIME, "950000\n")
+            .with("proc/sys/kernel/version", "#1 SMP PREEMPT_DYNAMIC\n")
+            .with("sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n")
+            .smt()
+            .with(&format!("{CPU}/smt/active"), "1\n")
+            .limit("unlimited", "unlimited"),
         served,
         Tree::tuned().smt().limit("8388608", "unlimited").with("proc/self/status", "CapEff:\t0000000000000000\n"),
         Tree::tuned()

@@ -110,8 +110,16 @@ impl BuildOption {
     }
 }
 
-/// A kernel configuration reduced to the options that facts read.
+/// Is it a kernel configuration? One that was reduced may be empty.
+fn is_config(text: &str) -> bool {
+    text.trim().is_empty() || text.lines().any(|line| line.starts_with("CONFIG_") || line.starts_with("# CONFIG_"))
+}
+
+/// A kernel configuration reduced to the options that facts read. What is none stays none, and is not copied.
 pub(crate) fn reduce_config(config: &str) -> String {
+    if !is_config(config) {
+        return "no kernel configuration\n".to_owned();
+    }
     BuildOption::ALL.iter().filter_map(|option| option.line(config)).flat_map(|line| [line, "\n"]).collect()
 }
 
@@ -153,11 +161,15 @@ fn is_built_in(look: &mut Look<'_, '_>, path: &str, text: Reading<String>, optio
     if text.value().is_none() {
         look.source(Source::of(path, &text));
     }
-    text.map(|text| {
+    text.and_then(|text| {
+        if !is_config(&text) {
+            look.source(Source::of(path, &Reading::Value(text.clone())));
+            return Reading::Malformed(quote(&text));
+        }
         let line = option.line(&text);
         let shown = line.map_or_else(|| format!("{} is not set", option.name()), str::to_owned);
         look.source(Source::summary(path, shown));
-        line.is_some_and(|line| line.ends_with("=y"))
+        Reading::Value(line.is_some_and(|line| line.ends_with("=y")))
     })
 }
 
@@ -175,6 +187,10 @@ mod tests {
         let config = "CONFIG_LOCALVERSION=\"-x\"\nCONFIG_RT_GROUP_SCHED_X=y\nCONFIG_RT_GROUP_SCHED=y\nCONFIG_SMP=y\n";
         assert_eq!(reduce_config(config), "CONFIG_RT_GROUP_SCHED=y\n");
         assert_eq!(reduce_config("# CONFIG_RT_GROUP_SCHED is not set\n"), "");
+        assert_eq!(reduce_config(""), "");
+        for text in ["no kernel configuration\n", "root:x:0:0\n"] {
+            assert!(!is_config(text) && !is_config(&reduce_config(text)));
+        }
         assert!(matches!(decompress_config(b"no gzip"), Reading::Malformed(_)));
         assert_eq!(config_path("6.1.0").as_deref(), Some("boot/config-6.1.0"));
         assert_eq!(config_path("../x"), None);

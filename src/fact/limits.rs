@@ -21,6 +21,9 @@ pub(crate) const OWN_GROUPS: &str = "proc/self/cgroup";
 /// Where it is, cgroup v2 is mounted on the folder of control groups itself, and not beside hierarchies of v1.
 const V2_MARK: &str = "sys/fs/cgroup/cgroup.controllers";
 
+/// The controllers that reach down to a group of cgroup v2, which then has their files.
+const CONTROLLERS: &str = "sys/fs/cgroup/*/cgroup.controllers";
+
 /// Since this version a parameter and an option of the build say whether real-time groups are in force.
 const RT_GROUP_PARAMETER_SINCE: (u32, u32) = (6, 16);
 
@@ -31,6 +34,8 @@ const HIGHEST_PRIORITY: i64 = 99;
 
 /// What is read in the groups of the process, from its own up to the one that its hierarchy begins with.
 pub(crate) const OWN_FILES: &[&str] = &[
+    "cgroup.controllers",
+    "cgroup.events",
     "cgroup.type",
     "release_agent",
     "cpu.max",
@@ -50,6 +55,8 @@ pub(super) const FACTS: &[Fact] = &[
             "sys/fs/cgroup/*/cpu.max",
             "sys/fs/cgroup/*/cpu.cfs_quota_us",
             "sys/fs/cgroup/*/cpu.cfs_period_us",
+            CONTROLLERS,
+            "sys/fs/cgroup/*/cgroup.events",
             "sys/fs/cgroup/*/cgroup.type",
             "sys/fs/cgroup/*/release_agent",
         ],
@@ -62,6 +69,7 @@ pub(super) const FACTS: &[Fact] = &[
         files: &[
             OWN_GROUPS,
             V2_MARK,
+            CONTROLLERS,
             "sys/fs/cgroup/*/cpuset.cpus.effective",
             "sys/fs/cgroup/*/cpuset.effective_cpus",
             "sys/fs/cgroup/*/cpuset.cpus",
@@ -90,8 +98,10 @@ pub(super) const FACTS: &[Fact] = &[
         files: &[
             OWN_GROUPS,
             V2_MARK,
+            CONTROLLERS,
             "sys/fs/cgroup/*/cpu.rt_runtime_us",
-            "sys/fs/cgroup/*/cpu.max",
+            "sys/fs/cgroup/*/cgroup.events",
+            "sys/fs/cgroup/*/cgroup.type",
             sched::RT_RUNTIME,
             kernel::CONFIG_GZ,
             "boot/config-*",
@@ -128,13 +138,11 @@ impl OwnGroup {
         folders
     }
 
-    /// A file that every group has but the first one of the hierarchy (v2), or that only this one has (v1).
+    /// Is the folder that the hierarchy is mounted on its first group, and not that of a namespace? By files that every
+    /// group has but the first one (v2), or that only this one has (v1).
     fn is_whole(&self, root: &Root) -> bool {
-        if self.is_v2 {
-            root.exists(&format!("{}/cgroup.type", self.mount)).value().is_none()
-        } else {
-            root.exists(&format!("{}/release_agent", self.mount)).value().is_some()
-        }
+        let is_there = |name: &&str| root.exists(&format!("{}/{name}", self.mount)).value().is_some();
+        if self.is_v2 { !["cgroup.type", "cgroup.events"].iter().any(is_there) } else { is_there(&"release_agent") }
     }
 }
 
@@ -207,6 +215,12 @@ pub(crate) fn own_folders(root: &Root) -> Vec<String> {
     folders
 }
 
+/// Does a controller reach down to a group of cgroup v2? All do to the first one.
+fn reaches(look: &mut Look<'_, '_>, folder: &str, controller: &str) -> Reading<bool> {
+    let controllers = look.read_if_there(&format!("{folder}/cgroup.controllers"));
+    controllers.map(|names| names.split_ascii_whitespace().any(|name| name == controller))
+}
+
 // ---- how much of a CPU -------------------------------------------------------------------------------------------------
 
 /// A CPU quota: so many microseconds of CPU time in each period.
@@ -256,8 +270,7 @@ fn cpu_quota(host: &Host<'_>) -> Observation {
                         tightest = Some((quota, folder));
                     }
                 }
-                // A group that the controller does not reach down to has no limit of its own.
-                Reading::Value(None) | Reading::NotExposed | Reading::Unset => {}
+                Reading::Value(None) | Reading::Unset => {}
                 other => unseen = unseen.take().or(Some((path, other.map(|_| ())))),
             }
         }
@@ -282,17 +295,30 @@ fn cpu_quota(host: &Host<'_>) -> Observation {
 fn quota_in(look: &mut Look<'_, '_>, group: &OwnGroup, folder: &str) -> (String, Reading<Option<Quota>>) {
     if group.is_v2 {
         let path = format!("{folder}/cpu.max");
-        let quota = look.read_if_there(&path).parse(parse_cpu_max);
+        let quota = match look.read_if_there(&path).parse(parse_cpu_max) {
+            // The first group has none, and one that the controller does not reach down to has none of its own.
+            Reading::NotExposed if folder == group.mount && group.is_whole(look.host.root) => Reading::Value(None),
+            Reading::NotExposed if reaches(look, folder, "cpu") == Reading::Value(false) => Reading::Value(None),
+            answer => answer,
+        };
         return (path, quota);
     }
     let path = format!("{folder}/cpu.cfs_quota_us");
-    let quota = look.read_if_there(&path).parse(super::parse_integer).and_then(|quota| match u64::try_from(quota) {
-        Err(_) => Reading::Value(None),
-        Ok(quota) => look
-            .read(&format!("{folder}/cpu.cfs_period_us"))
-            .parse(|period| quota_of(&quota.to_string(), super::trim(period)).map(Some)),
-    });
+    let quota = match look.read_if_there(&path).parse(super::parse_integer) {
+        // A kernel without quotas has the file in no group.
+        Reading::NotExposed if !is_there(look, &group.mount, "cpu.cfs_quota_us") => Reading::Value(None),
+        answer => answer.and_then(|quota| match u64::try_from(quota) {
+            Err(_) => Reading::Value(None),
+            Ok(quota) => look
+                .read(&format!("{folder}/cpu.cfs_period_us"))
+                .parse(|period| quota_of(&quota.to_string(), super::trim(period)).map(Some)),
+        }),
+    };
     (path, quota)
+}
+
+fn is_there(look: &Look<'_, '_>, folder: &str, name: &str) -> bool {
+    look.host.root.exists(&format!("{folder}/{name}")).value().is_some()
 }
 
 // ---- on which CPUs -----------------------------------------------------------------------------------------------------
@@ -302,15 +328,21 @@ fn quota_in(look: &mut Look<'_, '_>, group: &OwnGroup, folder: &str) -> (String,
 fn cpus(host: &Host<'_>) -> Observation {
     let mut look = Look::at(host);
     let allowed = own(&mut look, "cpuset").and_then(|group| {
-        let names: &[&str] =
-            if group.is_v2 { &["cpuset.cpus.effective"] } else { &["cpuset.effective_cpus", "cpuset.cpus"] };
+        let list = |look: &mut Look<'_, '_>, folder: &str, name: &str| {
+            look.read_if_there(&format!("{folder}/{name}")).parse(CpuSet::parse_list)
+        };
+        if !group.is_v2 {
+            let folder = group.folders().into_iter().next().unwrap_or_default();
+            return match list(&mut look, &folder, "cpuset.effective_cpus") {
+                Reading::NotExposed => list(&mut look, &folder, "cpuset.cpus"),
+                answer => answer,
+            };
+        }
         // Where the controller does not reach down to a group, the nearest one above it counts.
         for folder in group.folders() {
-            for name in names {
-                match look.read_if_there(&format!("{folder}/{name}")).parse(CpuSet::parse_list) {
-                    Reading::NotExposed => {}
-                    answer => return answer,
-                }
+            match list(&mut look, &folder, "cpuset.cpus.effective") {
+                Reading::NotExposed if reaches(&mut look, &folder, "cpuset") == Reading::Value(false) => {}
+                answer => return answer,
             }
         }
         Reading::NotExposed
@@ -421,13 +453,19 @@ fn by_v1(look: &mut Look<'_, '_>, group: &OwnGroup) -> Reading<bool> {
 
 fn by_v2(look: &mut Look<'_, '_>, group: &OwnGroup) -> Reading<bool> {
     // The scheduler's group is the nearest one that the controller `cpu` reaches down to.
-    let root = look.host.root;
-    let limited = group
-        .folders()
-        .into_iter()
-        .find(|folder| *folder != group.mount && root.exists(&format!("{folder}/cpu.max")).value().is_some());
+    let mut limited = None;
+    for folder in group.folders().into_iter().filter(|folder| *folder != group.mount) {
+        match reaches(look, &folder, "cpu") {
+            Reading::Value(false) => {}
+            Reading::Value(true) => {
+                limited = Some(folder);
+                break;
+            }
+            other => return other,
+        }
+    }
     let Some(limited) = limited else {
-        if group.is_whole(root) {
+        if group.is_whole(look.host.root) {
             look.note_pass("the process is in the first group of the scheduler");
             return Reading::Value(true);
         }
