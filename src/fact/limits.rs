@@ -122,6 +122,8 @@ struct OwnGroup {
     mount: String,
     /// The group below it, `/` for the first one.
     path: String,
+    /// The line that says so.
+    line: String,
     is_v2: bool,
 }
 
@@ -149,6 +151,7 @@ impl OwnGroup {
 /// A line of `/proc/self/cgroup`: the controllers of the hierarchy (none for v2), and the group.
 #[derive(Debug, PartialEq, Eq)]
 struct Membership<'t> {
+    line: &'t str,
     controllers: Vec<&'t str>,
     path: &'t str,
 }
@@ -158,7 +161,11 @@ fn membership(line: &str) -> Option<Membership<'_>> {
     let mut parts = line.splitn(3, ':');
     let (number, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
     let is_one = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) && path.starts_with('/');
-    is_one.then(|| Membership { controllers: controllers.split(',').filter(|name| !name.is_empty()).collect(), path })
+    is_one.then(|| Membership {
+        line,
+        controllers: controllers.split(',').filter(|name| !name.is_empty()).collect(),
+        path,
+    })
 }
 
 /// Reads `/proc/PID/cgroup`.
@@ -184,7 +191,7 @@ fn own_group(root: &Root, memberships: &[Membership<'_>], controller: &str) -> R
         vec![format!("{CGROUPS}/unified")]
     };
     let Some(mount) = candidates.into_iter().find(is_there) else { return Reading::NotExposed };
-    let group = OwnGroup { mount, path: own.path.to_owned(), is_v2: v1.is_none() };
+    let group = OwnGroup { mount, path: own.path.to_owned(), line: own.line.to_owned(), is_v2: v1.is_none() };
     // What lies outside of a namespace is shown as a way out of it, or not at all.
     let is_shown = !own.path.split('/').any(|part| part == "..")
         && group.folders().first().is_some_and(|own| root.exists(own).value().is_some());
@@ -197,11 +204,15 @@ fn own_group(root: &Root, memberships: &[Membership<'_>], controller: &str) -> R
 /// The group of the process in the hierarchy of a controller, with what says so kept as a source.
 fn own(look: &mut Look<'_, '_>, controller: &str) -> Reading<OwnGroup> {
     let root = look.host.root;
-    let text = look.read(OWN_GROUPS);
-    text.and_then(|text| match parse_memberships(&text) {
+    let text = look.host.text(OWN_GROUPS);
+    let whole = Source::of(OWN_GROUPS, &text);
+    let group = text.and_then(|text| match parse_memberships(&text) {
         Ok(memberships) => own_group(root, &memberships, controller),
         Err(NotUnderstood) => Reading::Malformed(crate::reading::quote(&text)),
-    })
+    });
+    // Of some ten hierarchies one is asked about.
+    look.source(group.value().map_or(whole, |group| Source::summary(OWN_GROUPS, group.line.clone())));
+    group
 }
 
 /// The folders of the groups of the process in all hierarchies that facts read of, those above them too.
