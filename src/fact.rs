@@ -295,7 +295,7 @@ impl fmt::Display for Member {
 #[derive(Clone, Debug)]
 pub struct Family {
     /// The members in their natural order; [`Reading::NotExposed`] when there is none.
-    pub members: Reading<Vec<(Member, Observation)>>,
+    pub members: Reading<Vec<(Member, Rc<Observation>)>>,
     /// Files and folders that stand for the family as a whole.
     pub sources: Vec<Source>,
     /// Notes on the family as a whole.
@@ -310,7 +310,7 @@ pub enum Read {
     /// A family by CPU: the member of one CPU.
     PerCpu(fn(&Host<'_>, u32) -> Observation),
     /// A family by interrupt line.
-    PerLine(fn(&Host<'_>) -> Family),
+    PerLine(fn(&Host<'_>) -> Rc<Family>),
 }
 
 /// A row of the table of facts.

@@ -20,6 +20,7 @@ use std::collections::HashMap;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::rc::Rc;
 
 use rustix::buffer::spare_capacity;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, fstat, open, openat2, stat, statat};
@@ -75,7 +76,7 @@ pub struct Root {
 struct Listed {
     path: String,
     folder: OwnedFd,
-    listing: Listing,
+    listing: Rc<Listing>,
 }
 
 /// What a listing says of a name.
@@ -260,15 +261,17 @@ impl Root {
     }
 
     /// Lists a folder, up to 200 000 entries. What is no folder has no entries to expose.
-    pub fn list(&self, path: &str) -> Reading<Listing> {
+    pub fn list(&self, path: &str) -> Reading<Rc<Listing>> {
         answer(self.recorded_error(path).and_then(|()| {
-            if !self.live {
+            // For what is recorded of the target of a link; nothing but a folder is opened in any case.
+            if !self.capture.is_empty() {
                 self.look_inside(path)?;
             }
             let folder = self.open_inside(path, LIST)?;
-            let listing = entries(&folder, MAX_ENTRIES, self.live)?;
+            let listing = Rc::new(entries(&folder, MAX_ENTRIES, self.live)?);
             if self.resolver == Resolver::Kernel && listing.entries.len() <= MAX_LISTED {
-                *self.listed.borrow_mut() = Some(Listed { path: path.to_owned(), folder, listing: listing.clone() });
+                *self.listed.borrow_mut() =
+                    Some(Listed { path: path.to_owned(), folder, listing: Rc::clone(&listing) });
             }
             Ok(listing)
         }))

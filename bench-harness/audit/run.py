@@ -13,7 +13,7 @@ empty Rust program, as what a process costs at all. Which files check opens is t
 Needs cc, rustc, strace and python3.11; installs nothing, changes nothing. Times are medians of user + system time, and the
 ratios are medians of the ratios within a round; only they carry over to another host.
 """
-import argparse, os, pathlib, re, resource, shutil, statistics, subprocess, sys, tempfile, time
+import argparse, os, pathlib, re, shutil, statistics, subprocess, sys, tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 LINES = {64: 256, 1024: 4096, 4096: 16384}
@@ -99,33 +99,21 @@ def reads_of(command, root, scratch):
     return reads, calls, inside
 
 
-def timed(command, cpu):
+def timed(launcher, command, cpu):
     """User + system seconds, wall seconds and peak KiB of a whole process."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    start = time.perf_counter()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.sched_setaffinity(0, {cpu})
-            null = os.open(os.devnull, os.O_RDWR)
-            for fd in (0, 1, 2):
-                os.dup2(null, fd)
-            os.execv(command[0], [str(part) for part in command])
-        finally:
-            os._exit(127)
-    _, status, usage = os.wait4(pid, 0)
-    wall = time.perf_counter() - start
-    if os.waitstatus_to_exitcode(status) not in (0, 1):
-        sys.exit(f"{command[0]} ended with {status}")
-    return usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss
+    done = subprocess.run([str(part) for part in (launcher, cpu, *command)], stdout=subprocess.PIPE, text=True, check=True)
+    used, wall, peak, code = map(int, done.stdout.split())
+    if code not in (0, 1):
+        sys.exit(f"{command[0]} ended with {code}")
+    return used / 1e6, wall / 1e6, peak
 
 
-def compare(name, programs, rounds, cpu):
+def compare(name, programs, rounds, launcher, cpu):
     """Runs the programs in turns; medians of each, and of the ratios of the first one to the others within a round."""
     taken = {program: [] for program in programs}
     for _ in range(rounds):
         for program, command in programs.items():
-            taken[program].append(timed(command, cpu))
+            taken[program].append(timed(launcher, command, cpu))
     first = next(iter(programs))
     for program, runs in taken.items():
         cpu_ms, wall_ms, peak = (statistics.median(run[i] for run in runs) for i in range(3))
@@ -151,7 +139,8 @@ def main():
     cpu = max(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as scratch:
         scratch = pathlib.Path(scratch)
-        subprocess.run(["cc", "-O2", "-o", scratch / "floor", HERE / "floor.c"], check=True)
+        for name in ("floor", "timed"):
+            subprocess.run(["cc", "-O2", "-o", scratch / name, HERE / f"{name}.c"], check=True)
         (scratch / "empty.rs").write_text("fn main() {}\n")
         subprocess.run(["rustc", "-O", "-o", scratch / "empty", scratch / "empty.rs"], check=True)
         plan = scratch / "plan.toml"
@@ -178,7 +167,7 @@ def main():
             prepared.append((name, programs))
         print("\nhost                  program   cpu ms  wall ms  peak MB  check/cpu /wall   over ms")
         for name, programs in prepared:
-            compare(name, programs, ask.rounds if "4096 CPUs" not in name else max(5, ask.rounds // 4), cpu)
+            compare(name, programs, ask.rounds if "4096 CPUs" not in name else max(5, ask.rounds // 4), scratch / "timed", cpu)
 
 
 if __name__ == "__main__":

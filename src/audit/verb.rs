@@ -86,13 +86,14 @@ struct Operand {
 /// One thing that an entry judges: the value of a fact, or of a family's member.
 struct Item {
     member: Option<Member>,
-    observation: Observation,
+    observation: Rc<Observation>,
 }
 
 /// An entry under judgement.
 struct Case<'c, 'a> {
     entry: &'c Assertion,
     host: &'c Host<'a>,
+    hot: CpuSet,
     /// Members that break the entry, with what each shows.
     broken: Vec<(Option<Member>, String)>,
     offending: Offending,
@@ -120,6 +121,7 @@ impl<'c, 'a> Case<'c, 'a> {
         Self {
             entry,
             host,
+            hot: host.plan.hot_cpus(),
             broken: Vec::new(),
             offending: Offending::default(),
             open: Vec::new(),
@@ -185,28 +187,28 @@ impl<'c, 'a> Case<'c, 'a> {
                 Read::One(read) => {
                     let observation = self.host.observe(fact, read);
                     self.keep(&observation);
-                    Some(vec![Item { member: None, observation: observation.as_ref().clone() }])
+                    Some(vec![Item { member: None, observation }])
                 }
                 Read::PerLine(read) => {
                     let family = read(self.host);
-                    self.notes.extend(family.notes);
-                    self.sources.extend(family.sources);
+                    self.notes.extend(family.notes.iter().cloned());
+                    self.sources.extend(family.sources.iter().cloned());
                     let whole = Observation {
                         reading: Reading::NotExposed,
                         gap: None,
                         sources: self.sources.clone(),
                         notes: Vec::new(),
                     };
-                    match family.members {
-                        Reading::Value(members) => Some(
-                            members
-                                .into_iter()
-                                .map(|(member, o)| Item { member: Some(member), observation: o })
-                                .collect(),
-                        ),
+                    let item = |(member, observation): &(Member, Rc<Observation>)| Item {
+                        member: Some(member.clone()),
+                        observation: Rc::clone(observation),
+                    };
+                    match &family.members {
+                        Reading::Value(members) => Some(members.iter().map(item).collect()),
                         other => {
                             self.nothing(
-                                Observation { reading: other.map(|_| Value::Flag(false)), ..whole }.doubt(fact.name),
+                                Observation { reading: other.as_ref().map(|_| Value::Flag(false)), ..whole }
+                                    .doubt(fact.name),
                             );
                             None
                         }
@@ -224,7 +226,7 @@ impl<'c, 'a> Case<'c, 'a> {
                 let offline = &self.host.plan.hot_cpus() - &self.host.hot_online();
                 let mut items: Vec<Item> = set
                     .iter()
-                    .map(|cpu| Item { member: Some(Member::Cpu(cpu)), observation: read(self.host, cpu) })
+                    .map(|cpu| Item { member: Some(Member::Cpu(cpu)), observation: Rc::new(read(self.host, cpu)) })
                     .collect();
                 // A CPU that is offline has no folder for many things: that says nothing about it.
                 let says_nothing = |item: &Item| {
@@ -322,12 +324,11 @@ impl<'c, 'a> Case<'c, 'a> {
         let missing = doubt.clone().filter(|_| matches!(item.observation.reading, Reading::NotExposed));
         let bounds = Bounds::of(&item.observation);
         self.keep_notes(&item.observation);
-        let sources = if doubt.is_some() || !bounds.least.is_disjoint(&self.host.plan.hot_cpus()) {
-            &mut self.of_others
+        if doubt.is_some() || !bounds.least.is_disjoint(&self.hot) {
+            self.of_others.extend(item.observation.sources.iter().cloned());
         } else {
-            &mut self.of_held
-        };
-        sources.extend(item.observation.sources);
+            self.keep_of_held(&item.observation);
+        }
         (item.member, Operand { bounds, missing, doubt })
     }
 
@@ -339,12 +340,12 @@ impl<'c, 'a> Case<'c, 'a> {
             let shown = words::value(&item.observation.reading);
             match &item.observation.reading {
                 Reading::Value(value) => match &item.observation.gap {
-                    Some(gap) => self.open(item.member, gap.doubt.clone(), item.observation),
-                    None if holds(Some(value)) => self.hold(item.member, shown, item.observation),
-                    None => self.fail(item.member, shown, item.observation),
+                    Some(gap) => self.open(item.member, gap.doubt.clone(), &item.observation),
+                    None if holds(Some(value)) => self.hold(item.member, shown, &item.observation),
+                    None => self.fail(item.member, shown, &item.observation),
                 },
-                Reading::Unset if holds(None) => self.hold(item.member, shown, item.observation),
-                Reading::Unset => self.fail(item.member, shown, item.observation),
+                Reading::Unset if holds(None) => self.hold(item.member, shown, &item.observation),
+                Reading::Unset => self.fail(item.member, shown, &item.observation),
                 _ => self.unread(item),
             }
         }
@@ -365,13 +366,13 @@ impl<'c, 'a> Case<'c, 'a> {
             let shown = if has { word.to_owned() } else { format!("no {word}") };
             match &item.observation.gap {
                 // What could not be read may be the word.
-                Some(gap) if !has => self.open(item.member, gap.doubt.clone(), item.observation),
-                _ if has == wants => self.hold(item.member, shown, item.observation),
+                Some(gap) if !has => self.open(item.member, gap.doubt.clone(), &item.observation),
+                _ if has == wants => self.hold(item.member, shown, &item.observation),
                 _ => {
                     if has {
                         self.offending.words.push(word.to_owned());
                     }
-                    self.fail(item.member, shown, item.observation);
+                    self.fail(item.member, shown, &item.observation);
                 }
             }
         }
@@ -395,7 +396,7 @@ impl<'c, 'a> Case<'c, 'a> {
             let shown = words::value(&item.observation.reading);
             let Reading::Value(value) = &item.observation.reading else {
                 match item.observation.reading {
-                    Reading::Unset => self.fail(item.member, shown, item.observation),
+                    Reading::Unset => self.fail(item.member, shown, &item.observation),
                     _ => self.unread(item),
                 }
                 continue;
@@ -403,11 +404,11 @@ impl<'c, 'a> Case<'c, 'a> {
             let order = magnitude(value).cmp(&magnitude(&wanted));
             // A value with a gap may be more than what was read: enough stays enough, too much stays too much.
             match &item.observation.gap {
-                _ if is_least && order.is_ge() => self.hold(item.member, shown, item.observation),
-                _ if !is_least && order.is_gt() => self.fail(item.member, shown, item.observation),
-                Some(gap) => self.open(item.member, gap.doubt.clone(), item.observation),
-                None if is_least => self.fail(item.member, shown, item.observation),
-                None => self.hold(item.member, shown, item.observation),
+                _ if is_least && order.is_ge() => self.hold(item.member, shown, &item.observation),
+                _ if !is_least && order.is_gt() => self.fail(item.member, shown, &item.observation),
+                Some(gap) => self.open(item.member, gap.doubt.clone(), &item.observation),
+                None if is_least => self.fail(item.member, shown, &item.observation),
+                None => self.hold(item.member, shown, &item.observation),
             }
         }
     }
@@ -420,21 +421,21 @@ impl<'c, 'a> Case<'c, 'a> {
         observation.reading.value().filter(|_| observation.gap.is_none()).cloned()
     }
 
-    fn hold(&mut self, member: Option<Member>, shown: String, observation: Observation) {
-        self.keep_notes(&observation);
-        self.of_held.extend(observation.sources);
+    fn hold(&mut self, member: Option<Member>, shown: String, observation: &Observation) {
+        self.keep_notes(observation);
+        self.keep_of_held(observation);
         self.held.push((member, shown));
     }
 
-    fn fail(&mut self, member: Option<Member>, shown: String, observation: Observation) {
-        self.keep_notes(&observation);
-        self.of_others.extend(observation.sources);
+    fn fail(&mut self, member: Option<Member>, shown: String, observation: &Observation) {
+        self.keep_notes(observation);
+        self.of_others.extend(observation.sources.iter().cloned());
         self.breaks(member, shown, &CpuSet::new());
     }
 
-    fn open(&mut self, member: Option<Member>, doubt: Doubt, observation: Observation) {
-        self.keep_notes(&observation);
-        self.of_others.extend(observation.sources);
+    fn open(&mut self, member: Option<Member>, doubt: Doubt, observation: &Observation) {
+        self.keep_notes(observation);
+        self.of_others.extend(observation.sources.iter().cloned());
         self.open.push((member, doubt));
     }
 
@@ -444,8 +445,15 @@ impl<'c, 'a> Case<'c, 'a> {
         let fact = if item.member.is_some() { name.split('[').next().unwrap_or(&name) } else { &name };
         let doubt = item.observation.doubt(fact).unwrap_or_else(|| unexplained(&self.entry.that));
         self.keep_notes(&item.observation);
-        self.of_others.extend(item.observation.sources);
+        self.of_others.extend(item.observation.sources.iter().cloned());
         self.missing(item.member, doubt, &CpuSet::new());
+    }
+
+    /// Sources of a member that holds: only where nothing stands for the family as a whole.
+    fn keep_of_held(&mut self, observation: &Observation) {
+        if self.sources.is_empty() {
+            self.of_held.extend(observation.sources.iter().cloned());
+        }
     }
 
     fn keep_notes(&mut self, observation: &Observation) {

@@ -1,5 +1,7 @@
 //! What was found, in words.
 
+use std::collections::HashMap;
+
 use crate::cpuset::CpuSet;
 use crate::fact::{Doubt, Member, Value, count};
 use crate::reading::Reading;
@@ -7,28 +9,32 @@ use crate::reading::Reading;
 /// How many members of a family a text names before it counts the rest.
 const NAMED: usize = 6;
 
+/// How many groups are shown before the rest is counted: a host has thousands of lines, and each may show another thing.
+const GROUPS: usize = 12;
+
 /// `CPUs 21-23: not exposed`: members that show the same stand together.
 pub(super) fn grouped(shown: &[(Option<Member>, String)]) -> String {
-    let mut groups: Vec<(&str, CpuSet, Vec<String>)> = Vec::new();
+    let mut groups: Vec<(&str, CpuSet, Vec<&Member>)> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
     for (member, text) in shown {
-        let at = groups.iter().position(|(other, ..)| other == text).unwrap_or_else(|| {
+        let at = *places.entry(text).or_insert(groups.len());
+        if at == groups.len() {
             groups.push((text, CpuSet::new(), Vec::new()));
-            groups.len() - 1
-        });
-        let Some(group) = groups.get_mut(at) else { continue };
+        }
         match member {
-            Some(Member::Cpu(cpu)) => group.1.insert(*cpu),
-            Some(line @ Member::Line { .. }) => group.2.push(line.to_string()),
+            Some(Member::Cpu(cpu)) => groups[at].1.insert(*cpu),
+            Some(line @ Member::Line { .. }) => groups[at].2.push(line),
             None => {}
         }
     }
+    let rest = groups.len().saturating_sub(GROUPS);
     let mut texts = Vec::new();
-    for (text, cpus, lines) in groups {
+    for (text, cpus, lines) in groups.into_iter().take(GROUPS) {
         if cpus.is_empty() && lines.is_empty() {
             texts.push(text.to_owned());
         } else if cpus.is_empty() {
             let rest = lines.len().saturating_sub(NAMED);
-            let mut named = lines.into_iter().take(NAMED).collect::<Vec<_>>().join(", ");
+            let mut named = lines.into_iter().take(NAMED).map(Member::to_string).collect::<Vec<_>>().join(", ");
             if rest > 0 {
                 named = format!("{named} and {rest} more");
             }
@@ -36,6 +42,9 @@ pub(super) fn grouped(shown: &[(Option<Member>, String)]) -> String {
         } else {
             texts.push(format!("{text} on {}", cpu_names(&cpus)));
         }
+    }
+    if rest > 0 {
+        texts.push(format!("{rest} more"));
     }
     texts.join("; ")
 }
@@ -99,6 +108,8 @@ mod tests {
         );
         let many: Vec<_> = (0..20).map(|irq| (Some(line(irq)), "2".to_owned())).collect();
         assert!(grouped(&many).ends_with("line 5 (eth0) and 14 more on 2"));
+        let various: Vec<_> = (0..20).map(|irq| (Some(line(irq)), irq.to_string())).collect();
+        assert!(grouped(&various).ends_with("; line 11 (eth0) on 11; 8 more"), "{}", grouped(&various));
     }
 
     #[test]

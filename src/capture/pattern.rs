@@ -97,7 +97,7 @@ impl Capture<'_> {
     /// The names in a folder that a component of a pattern matches.
     pub(super) fn entries(&self, folder: &str, component: &str) -> Vec<String> {
         let listing = self.root.list(folder).value().cloned().unwrap_or_default();
-        let names = listing.entries.into_iter().map(|entry| entry.name);
+        let names = listing.entries.iter().map(|entry| entry.name.clone());
         names.filter(|name| stands_for(folder, component, name)).collect()
     }
 }

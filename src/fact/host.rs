@@ -1,7 +1,7 @@
 //! A host as the readers of facts see it: a root, a plan, and each text read once.
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use super::cmdline::BootLine;
@@ -19,11 +19,13 @@ pub struct Host<'a> {
     pub root: &'a Root,
     /// What the host is to run.
     pub plan: &'a Plan,
-    texts: RefCell<BTreeMap<String, Reading<String>>>,
+    texts: RefCell<HashMap<String, Reading<String>>>,
     lines: OnceCell<Rc<Family>>,
     processes: OnceCell<Reading<Processes>>,
     observations: RefCell<BTreeMap<&'static str, Rc<Observation>>>,
     boot_line: OnceCell<Reading<BootLine>>,
+    release: OnceCell<Option<Release>>,
+    possible: OnceCell<Option<CpuSet>>,
 }
 
 impl<'a> Host<'a> {
@@ -37,6 +39,8 @@ impl<'a> Host<'a> {
             processes: OnceCell::new(),
             observations: RefCell::default(),
             boot_line: OnceCell::new(),
+            release: OnceCell::new(),
+            possible: OnceCell::new(),
         }
     }
 
@@ -77,7 +81,7 @@ impl<'a> Host<'a> {
 
     /// The kernel's version, if it is readable.
     pub fn release(&self) -> Option<Release> {
-        self.text(super::kernel::OSRELEASE).parse(Release::parse).value().copied()
+        *self.release.get_or_init(|| self.text(super::kernel::OSRELEASE).parse(Release::parse).value().copied())
     }
 
     /// The CPUs of a kernel list file.
@@ -87,14 +91,18 @@ impl<'a> Host<'a> {
 
     /// The possible CPUs, or nothing where the host does not say.
     pub fn possible(&self) -> Option<CpuSet> {
-        self.cpus(super::cpu::POSSIBLE).value().cloned()
+        self.possible_once().cloned()
+    }
+
+    fn possible_once(&self) -> Option<&CpuSet> {
+        self.possible.get_or_init(|| self.cpus(super::cpu::POSSIBLE).value().cloned()).as_ref()
     }
 
     /// A set without the CPUs that cannot exist here: masks are wider than the host.
     pub fn within_possible(&self, set: CpuSet) -> CpuSet {
-        match self.possible() {
-            Some(possible) => &set & &possible,
-            None => set,
+        match self.possible_once() {
+            Some(possible) if !set.is_subset(possible) => &set & possible,
+            _ => set,
         }
     }
 
@@ -140,7 +148,7 @@ impl<'h, 'a> Look<'h, 'a> {
     }
 
     /// Lists a folder; keeps it as a source unless it could be listed, since then its files are.
-    pub fn list(&mut self, path: &str) -> Reading<Listing> {
+    pub fn list(&mut self, path: &str) -> Reading<Rc<Listing>> {
         let listing = self.host.root.list(path);
         if listing.value().is_none() {
             self.source(Source::unread(path, &listing));

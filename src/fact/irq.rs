@@ -2,6 +2,8 @@
 //!
 //! Sources: Documentation/core-api/irq/irq-affinity.rst, kernel/irq/proc.c and kernel/irq/manage.c of Linux 6.12.
 
+use std::rc::Rc;
+
 use super::host::Look;
 use super::{Bearing, Doubt, Fact, Family, Host, Kind, Member, Note, Observation, Read, Source, Value};
 use crate::cpuset::CpuSet;
@@ -36,7 +38,7 @@ pub(super) const FACTS: &[Fact] = &[
             super::kernel::OSRELEASE,
         ],
         about: "the CPUs that a live line may fire on for others: its smp_affinity; of a line that cannot be moved its effective affinity, and none if only hot CPUs' own I/O makes it fire",
-        read: Read::PerLine(|host| host.lines().as_ref().clone()),
+        read: Read::PerLine(|host| host.lines()),
     },
 ];
 
@@ -60,7 +62,8 @@ pub(super) fn read_lines(host: &Host<'_>) -> Family {
         let why = Reading::Unreadable(Obstacle::Other("too many entries".to_owned()));
         return Family { members: why, sources: Vec::new(), notes: Vec::new() };
     }
-    let mut judged = Judged { host, pending: Vec::new(), own: Vec::new(), members: Vec::new() };
+    let mut judged =
+        Judged { host, hot: host.plan.hot_cpus(), pending: Vec::new(), own: Vec::new(), members: Vec::new() };
     let mut is_any_handler_shown = false;
     let mut without: Vec<Line> = Vec::new();
     for line in listing.numbers("").into_iter().filter_map(|irq| Line::list(host, irq)) {
@@ -115,7 +118,7 @@ impl Line {
             Reading::NotExposed | Reading::Unset => None,
             Reading::Value(listing) => {
                 let handlers =
-                    listing.entries.into_iter().filter(|entry| entry.is_dir).map(|entry| entry.name).collect();
+                    listing.entries.iter().filter(|entry| entry.is_dir).map(|entry| entry.name.clone()).collect();
                 Some(Self { irq, handlers, is_unlistable: false })
             }
             Reading::Unreadable(_) | Reading::Malformed(_) => {
@@ -166,9 +169,10 @@ fn is_decimal(text: &str) -> bool {
 
 struct Judged<'h, 'a> {
     host: &'h Host<'a>,
+    hot: CpuSet,
     pending: Vec<u32>,
     own: Vec<u32>,
-    members: Vec<(Member, Observation)>,
+    members: Vec<(Member, Rc<Observation>)>,
 }
 
 impl Judged<'_, '_> {
@@ -181,16 +185,15 @@ impl Judged<'_, '_> {
         let reading =
             if can_be_moved { self.movable(&mut look, line.irq) } else { self.immovable(&mut look, line.irq) };
         let member = Member::Line { irq: line.irq, handlers: line.handlers.join(" "), can_be_moved };
-        self.members.push((member, look.answer(reading.map(Value::Cpus))));
+        self.members.push((member, Rc::new(look.answer(reading.map(Value::Cpus)))));
     }
 
     /// It may go wherever its mask allows, at any time; where it goes now matters only as a note.
     fn movable(&mut self, look: &mut Look<'_, '_>, irq: u32) -> Reading<CpuSet> {
         let mask = self.affinity(look, irq, "smp_affinity");
-        let hot = self.host.plan.hot_cpus();
-        if mask.value().is_some_and(|mask| mask.is_disjoint(&hot)) {
+        if mask.value().is_some_and(|mask| mask.is_disjoint(&self.hot)) {
             let effective = self.affinity(&mut Look::at(self.host), irq, "effective_affinity");
-            if effective.value().is_some_and(|effective| !effective.is_disjoint(&hot)) {
+            if effective.value().is_some_and(|effective| !effective.is_disjoint(&self.hot)) {
                 self.pending.push(irq);
             }
         }
@@ -200,21 +203,20 @@ impl Judged<'_, '_> {
     /// A line that its driver manages. A mask within the hot CPUs fires only for I/O that those submit; a mixed mask
     /// fires on a hot CPU for the I/O of others when that is where it is delivered.
     fn immovable(&mut self, look: &mut Look<'_, '_>, irq: u32) -> Reading<CpuSet> {
-        let hot = self.host.plan.hot_cpus();
         let mask = match self.affinity(look, irq, "smp_affinity") {
             Reading::Value(mask) => mask,
             other => return other,
         };
         let online = self.host.cpus(super::cpu::ONLINE);
         let alive = online.value().map_or_else(|| mask.clone(), |online| &mask & online);
-        if (&alive - &hot).is_empty() {
-            if !mask.is_disjoint(&hot) {
+        if (&alive - &self.hot).is_empty() {
+            if !mask.is_disjoint(&self.hot) {
                 self.own.push(irq);
             }
             return Reading::Value(CpuSet::new());
         }
         match self.affinity(look, irq, "effective_affinity") {
-            Reading::NotExposed if mask.is_disjoint(&hot) => Reading::Value(mask),
+            Reading::NotExposed if mask.is_disjoint(&self.hot) => Reading::Value(mask),
             reading => reading,
         }
     }
@@ -245,7 +247,7 @@ pub enum Reach {
 
 /// The live lines that come to a CPU, in their order, and those that cannot be judged.
 pub fn lines_at(host: &Host<'_>, cpu: u32) -> Reading<Vec<(Member, Reading<Reach>)>> {
-    let judged = Judged { host, pending: Vec::new(), own: Vec::new(), members: Vec::new() };
+    let judged = Judged { host, hot: host.plan.hot_cpus(), pending: Vec::new(), own: Vec::new(), members: Vec::new() };
     let affinity = |irq, name| judged.affinity(&mut Look::at(host), irq, name);
     let alone = CpuSet::from_range(cpu..=cpu);
     let family = host.lines();

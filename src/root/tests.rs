@@ -72,7 +72,7 @@ fn refused<T>(why: &str) -> Reading<T> {
     Reading::Unreadable(Obstacle::Other(why.to_owned()))
 }
 
-fn names(reading: &Reading<Listing>) -> Vec<&str> {
+fn names(reading: &Reading<Rc<Listing>>) -> Vec<&str> {
     reading.value().unwrap().entries.iter().map(|entry| entry.name.as_str()).collect()
 }
 
@@ -233,7 +233,7 @@ fn a_listing_is_sorted_and_tells_folders_from_links() {
         entry("online", false, false),
     ];
     for root in tree.roots() {
-        assert_eq!(root.list("cpu"), Reading::Value(Listing { entries: entries.clone(), cut: false }));
+        assert_eq!(root.list("cpu"), Reading::Value(Rc::new(Listing { entries: entries.clone(), cut: false })));
     }
 }
 
