@@ -65,6 +65,10 @@ pub enum Command {
     /// Audit a host for a plan
     Check(CheckArgs),
     /// Audit a host for a plan, then become the command, or refuse to
+    ///
+    /// When the audit passes, the command takes over the process: same pid, standard streams, signal mask and dispositions.
+    /// Standard error gets one line before, standard output nothing. When it does not pass, the exit code is the audit's and
+    /// nothing is started; standard error says what did not pass.
     Gate(GateArgs),
     /// Make a plan for a host, or hold one against it
     #[command(subcommand)]
@@ -219,9 +223,23 @@ pub struct CheckArgs {
     pub verbose: bool,
 }
 
+const GATE_HELP: &str = "\
+Further exit codes, of a command that could not be started:
+  126  it is there and cannot be run, or the process cannot be pinned
+  127  it was not found
+
+Examples:
+  quietcore gate --plan plan.toml -- /usr/bin/feed --config feed.toml
+  quietcore gate --plan plan.toml --strict --role feed -- /usr/bin/feed";
+
+/// The packs, and what is to know of the command.
+fn gate_help() -> String {
+    format!("{}\n\n{GATE_HELP}", packs_help())
+}
+
 /// `quietcore gate`.
 #[derive(Args, Debug)]
-#[command(after_help = packs_help())]
+#[command(after_help = gate_help())]
 pub struct GateArgs {
     /// The plan
     #[arg(long, value_name = "PLAN")]
@@ -238,6 +256,18 @@ pub struct GateArgs {
     /// Pin to the CPUs of this role of the plan before becoming the command
     #[arg(long, value_name = "NAME")]
     pub role: Option<String>,
+    /// The format of the report; one for machines goes to standard output when the audit does not pass
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub format: Format,
+    /// Write the report to this file, as a whole or not at all, whether the audit passes or not
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Say nothing when the audit passes
+    #[arg(long, short, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// The whole report on standard error, also each file with the text read
+    #[arg(long, short)]
+    pub verbose: bool,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,

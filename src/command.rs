@@ -17,6 +17,7 @@ mod bench;
 mod capture;
 mod check;
 mod diff;
+mod exec;
 mod explain;
 mod file;
 mod fix;

@@ -326,6 +326,9 @@ fn the_gate_becomes_the_command(machine: &Machine, passed: &[String], cpu: usize
     assert_eq!(auditor, machine.property("gate.service", "MainPID"));
     let status = machine.main_process("gate.service", "status");
     assert!(status.contains(&format!("\nCpus_allowed_list:\t{cpu}\n")), "{status}");
+    // `IgnoreSIGPIPE=` is on unless a unit says otherwise, and the gate hands that on.
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:\t")).unwrap();
+    assert_eq!(u64::from_str_radix(ignored, 16).unwrap() >> 12 & 1, 1, "{status}");
 }
 
 fn some_settings_are_no_gate(machine: &Machine, refused: &[String]) {

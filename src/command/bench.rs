@@ -2,12 +2,11 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::io;
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::Command;
 
 use super::Failure;
+use super::exec::become_command;
+use crate::exit;
 
 const PROGRAM: &str = "quietcore-bench";
 
@@ -15,13 +14,12 @@ const PROGRAM: &str = "quietcore-bench";
 pub(super) fn become_it(args: &[OsString]) -> Failure {
     let beside = env::current_exe().ok().and_then(|exe| Some(exe.parent()?.join(PROGRAM)));
     let program = beside.filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(PROGRAM));
-    let error = Command::new(&program).args(args).exec();
-    Failure::Usage(match error.kind() {
-        io::ErrorKind::NotFound => {
-            format!(
-                "error: no {PROGRAM} beside quietcore or on PATH\nhelp: build it with cargo build --release --workspace"
-            )
-        }
-        _ => format!("error: failed to run {}: {error}", program.display()),
+    let not_run = become_command(program.as_os_str(), args);
+    Failure::Usage(if not_run.code == exit::NOT_FOUND {
+        format!(
+            "error: no {PROGRAM} beside quietcore or on PATH\nhelp: build it with cargo build --release --workspace"
+        )
+    } else {
+        format!("error: failed to run {}", not_run.why)
     })
 }

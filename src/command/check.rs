@@ -4,10 +4,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anstream::adapter::strip_bytes;
-
 use super::{Failure, Streams, file};
-use crate::cli::CheckArgs;
+use crate::cli::{AuditArgs, CheckArgs};
 use crate::output::{self, Detail, Format, Style};
 use crate::preflight::{Preflight, PreflightError};
 use crate::reading::printable;
@@ -38,7 +36,7 @@ pub(super) fn run(args: &CheckArgs, streams: &mut Streams) -> Result<u8, Failure
     let survey = Survey { reports: &reports, refusals: &refusals };
     // Of several audits together the time says nothing about one of them.
     let elapsed = (!survey.is_of_several()).then(|| began.elapsed());
-    let style = Style { detail: detail(args), width: WIDTH, elapsed };
+    let style = Style { detail: detail(args.quiet, args.verbose, &args.audit), width: WIDTH, elapsed };
     let mut text = Vec::new();
     if let (Format::Human, None, Some(command)) = (args.format, &args.plan, suggestion) {
         say_that_no_plan_was_given(survey, &command, &mut text)?;
@@ -46,11 +44,7 @@ pub(super) fn run(args: &CheckArgs, streams: &mut Streams) -> Result<u8, Failure
     output::write_survey(survey, args.format, style, &mut text)?;
     match &args.output {
         None => streams.out.write_all(&text)?,
-        Some(path) => {
-            let text = if streams.has_color_in_files { text } else { strip_bytes(&text).into_vec() };
-            file::replace(path, &text)
-                .map_err(|error| Failure::NotWritten(format!("error: failed to write {}: {error}", path.display())))?;
-        }
+        Some(path) => file::replace_report(path, text, streams)?,
     }
     Ok(survey.exit_code())
 }
@@ -75,12 +69,13 @@ fn reason(error: &PreflightError) -> String {
     }
 }
 
-fn detail(args: &CheckArgs) -> Detail {
-    match (args.quiet, args.verbose) {
+/// How much a report for people says with these options.
+pub(super) fn detail(quiet: bool, verbose: bool, audit: &AuditArgs) -> Detail {
+    match (quiet, verbose) {
         (true, _) => Detail::Quiet,
         (_, true) => Detail::Verbose,
         // Who names rules wants to read what is said of them.
-        _ if !args.audit.only.is_empty() => Detail::Full,
+        _ if !audit.only.is_empty() => Detail::Full,
         _ => Detail::Normal,
     }
 }

@@ -5,15 +5,26 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use anstream::adapter::strip_bytes;
+
+use super::{Failure, Streams};
+
 /// Readable by everyone: the collector that reads it runs as another user.
 const MODE: u32 = 0o644;
+
+/// Writes a report to the file that the user named, without colours unless they were demanded.
+pub(super) fn replace_report(path: &Path, text: Vec<u8>, streams: &Streams) -> Result<(), Failure> {
+    let text = if streams.has_color_in_files { text } else { strip_bytes(&text).into_vec() };
+    replace(path, &text)
+        .map_err(|error| Failure::NotWritten(format!("error: failed to write {}: {error}", path.display())))
+}
 
 /// Writes a file as a whole or not at all: whoever reads it sees the old text or the new one, never a part, even after a
 /// crash. Nothing but a regular file is replaced; a link or a device (`/dev/stdout`, `/dev/null`) stays what it is.
 ///
 /// # Errors
 /// What the operating system answers; the file is then as it was.
-pub(super) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
+fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(there) if !there.is_file() => return Err(io::Error::other("there, and not a regular file")),
         Ok(_) => {}

@@ -1,43 +1,67 @@
 //! `quietcore gate`: the audit, and then the command in its place.
 //!
 //! The command takes over the process: same pid, same terminal, same limits. Nothing of the gate is left behind: its
-//! descriptors close at the exec, its threads are none, and the signal mask is the caller's. `SIGPIPE` has its default
-//! action, as after any exec of a program written in Rust, whose runtime hides what the caller had set.
+//! descriptors close at the exec, its threads are none, and the signal mask and dispositions are the caller's. Standard
+//! output is the command's: the report goes there only when there will be no command.
 
 use std::io::{self, Write};
-use std::os::unix::process::CommandExt;
-use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet as Affinity, sched_setaffinity};
 
-use super::check::WIDTH;
-use super::{Failure, Streams};
+use super::check::{WIDTH, detail};
+use super::exec::become_command;
+use super::{Failure, Streams, file};
 use crate::cli::GateArgs;
 use crate::cpuset::CpuSet;
 use crate::exit;
 use crate::output::{self, Detail, Format, Style};
 use crate::plan::Plan;
 use crate::preflight::Preflight;
+use crate::report::Report;
 
-/// Refuses with the audit's exit code, the report on stderr; otherwise does not return but for an error.
+/// Refuses with the audit's exit code; otherwise does not return but for an error.
 pub(super) fn run(args: &GateArgs, streams: &mut Streams) -> Result<u8, Failure> {
     let began = Instant::now();
     let preflight = Preflight::load(&args.audit.options(&args.root, args.packs()), Some(&args.plan))?;
     let cpus = args.role.as_ref().map(|role| role_cpus(&preflight.plan, role)).transpose()?;
     let report = preflight.judge();
-    // On a pass the summary alone; on a refusal also what did not pass, for the journal.
-    let detail = if report.exit_code() == exit::PASSED { Detail::Summary } else { Detail::Quiet };
-    let style = Style { detail, width: WIDTH, elapsed: Some(began.elapsed()) };
-    // A log that is full is no reason to keep a tuned host from starting what it is tuned for; a refusal is its exit code.
-    let _ = output::write(&report, Format::Human, style, &mut streams.err).and_then(|()| streams.err.flush());
+    tell(args, &report, began.elapsed(), streams)?;
     if report.exit_code() != exit::PASSED {
         return Ok(report.exit_code());
     }
     if let Some(cpus) = cpus {
         pin(&cpus)?;
     }
-    Err(become_command(args))
+    let (program, rest) = args.command.split_first().ok_or_else(|| Failure::Usage("error: no command".to_owned()))?;
+    let not_run = become_command(program, rest);
+    Err(Failure::NotStarted(not_run.code, format!("error: failed to run {}", not_run.why)))
+}
+
+/// Writes the report where it was asked for, and for people on standard error: on a pass the summary alone, on a refusal
+/// also what did not pass, for the journal.
+fn tell(args: &GateArgs, report: &Report, elapsed: Duration, streams: &mut Streams) -> Result<(), Failure> {
+    let is_pass = report.exit_code() == exit::PASSED;
+    let style = |detail| Style { detail, width: WIDTH, elapsed: Some(elapsed) };
+    let mut is_printed = false;
+    if let Some(path) = &args.output {
+        let mut text = Vec::new();
+        output::write(report, args.format, style(detail(args.quiet, args.verbose, &args.audit)), &mut text)?;
+        file::replace_report(path, text, streams)?;
+    } else if args.format != Format::Human && !is_pass {
+        output::write(report, args.format, style(Detail::Normal), &mut streams.out)?;
+        is_printed = true;
+    }
+    let detail = match (is_pass, args.verbose) {
+        (_, true) => Detail::Verbose,
+        (true, _) if args.quiet => return Ok(()),
+        (true, _) => Detail::Summary,
+        (false, _) if is_printed => Detail::Summary,
+        (false, _) => Detail::Quiet,
+    };
+    // A log that is full is no reason to keep a tuned host from starting what it is tuned for; a refusal is its exit code.
+    let _ = output::write(report, Format::Human, style(detail), &mut streams.err).and_then(|()| streams.err.flush());
+    Ok(())
 }
 
 fn role_cpus(plan: &Plan, role: &str) -> Result<CpuSet, Failure> {
@@ -64,13 +88,4 @@ fn pin(cpus: &CpuSet) -> Result<(), Failure> {
 /// The audit has passed, and the command still does not start.
 fn not_pinned(cpus: &CpuSet, why: &str) -> Failure {
     Failure::NotStarted(exit::NOT_EXECUTABLE, format!("error: failed to pin to CPUs {cpus}: {why}"))
-}
-
-fn become_command(args: &GateArgs) -> Failure {
-    let Some((program, rest)) = args.command.split_first() else {
-        return Failure::Usage("error: no command".to_owned());
-    };
-    let error = Command::new(program).args(rest).exec();
-    let code = if error.kind() == io::ErrorKind::NotFound { exit::NOT_FOUND } else { exit::NOT_EXECUTABLE };
-    Failure::NotStarted(code, format!("error: failed to run {}: {error}", program.display()))
 }
