@@ -220,6 +220,9 @@ impl Capture<'_> {
     }
 
     fn finish(mut self) -> Result<Captured, TooLarge> {
+        if process::is_unmarked_container(self.root) {
+            self.tree.records.container();
+        }
         let boot_line = self.root.read(cmdline::PATH);
         let mut look_through = boot_line.value().map_or_else(Vec::new, |line| private::look_through(line));
         let named_by_address =

@@ -233,6 +233,11 @@ impl Root {
         self.live
     }
 
+    /// May this be a container that no file marks as one? The live host may; of a tree, `capture.toml` says so.
+    pub fn may_be_unmarked_container(&self) -> bool {
+        self.live || self.capture.is_container()
+    }
+
     /// Reads a whole text file, up to 1 MiB. The path is relative to the root: `sys/devices/system/cpu/online`.
     pub fn read(&self, path: &str) -> Reading<String> {
         self.read_bytes(path).and_then(|bytes| match String::from_utf8(bytes) {

@@ -248,6 +248,35 @@ fn errors_modes_and_device_values_are_recorded() {
     assert!(said.contains("errors    3 recorded, 2 of them for want of permission"), "{said}");
 }
 
+/// The processes of a container say nothing of its host, whether a file marks it as a container or not.
+#[test]
+fn that_a_host_is_a_container_is_recorded_where_no_file_says_so() {
+    let irqbalance = |files: &Path| {
+        let report = audit(&files.join("root"), &files.join("plan.toml"));
+        let findings = report["findings"].as_array().unwrap();
+        findings.iter().find(|finding| finding["rule"] == "irqbalance").unwrap().clone()
+    };
+    let container = Tree::tuned().with("proc/1/comm", "feed\n").with("proc/2/comm", "sh\n");
+    let recorded = container.clone().capture("container = true\n");
+    for (tree, verdict, toml) in [
+        (recorded.clone(), "unknown", Some("schema = 1\ncontainer = true\n")),
+        (recorded.clone().without("proc/2"), "unknown", Some("schema = 1\ncontainer = true\n")),
+        // A mark is a file of the tree, and needs no record.
+        (container.clone().with(".dockerenv", ""), "unknown", None),
+        (recorded.clone().with(".dockerenv", ""), "unknown", None),
+        // These are hosts.
+        (container.clone(), "pass", None),
+        (recorded.with("proc/2/comm", "kthreadd\n"), "pass", None),
+    ] {
+        let laid = tree.lay();
+        let found = irqbalance(laid.dir.path());
+        assert_eq!(found["verdict"], verdict, "{found}");
+        let (_dir, files, _) = captured(&tree);
+        let text = files.get("capture.toml").map(|bytes| String::from_utf8_lossy(bytes));
+        assert_eq!(text.as_deref(), toml, "{verdict}");
+    }
+}
+
 /// On a live host nobody writes `capture.toml`; here the file system refuses.
 #[test]
 fn what_may_not_be_read_is_recorded() {
@@ -469,4 +498,52 @@ fn a_capture_of_this_host_audits_the_same_where_proc_and_sys_are_others() {
         let run = poisoned(&[program, "check", "--format", "json", "--plan", plan, "--root", out]);
         assert_eq!(without_counts(report(run)), live, "{plan}");
     }
+}
+
+/// The live host of a process whose namespaces are those of a container: a `/proc` of its own, and files as the host has them
+/// but for the marks of containers.
+#[test]
+fn a_container_without_a_mark_audits_the_same_from_its_capture() {
+    const CONTAINER: &str = "mount -t tmpfs none \"$0\" && cd \"$0\" && mkdir upper work root && \
+        mount -t overlay -o lowerdir=/,upperdir=upper,workdir=work none root && cp \"$1\" \"$2\" root/mnt && \
+        rm -f root/.dockerenv root/run/.containerenv root/run/systemd/container && \
+        mount -t proc none root/proc && mount --rbind /sys root/sys && cd root && exec chroot . sh -c \"$3\"";
+    const AUDIT: &str = "check() { /mnt/quietcore check --plan /mnt/plan.toml --root $1 --format json; echo; }; \
+        check /; /mnt/quietcore capture /mnt/tree >&2; check /; check /mnt/tree; cat /mnt/tree/capture.toml >&2";
+    let dir = tempfile::tempdir().unwrap();
+    let plan = dir.path().join("plan.toml");
+    fs::write(&plan, PLANS[0]).unwrap();
+    let scratch = dir.path().join("scratch");
+    fs::create_dir(&scratch).unwrap();
+    let inside = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "sh", "-c", CONTAINER]);
+        command.args([&scratch, Path::new(env!("CARGO_BIN_EXE_quietcore")), &plan]).arg(script);
+        Run::of(command).env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").done()
+    };
+    let can = rustix::process::geteuid().is_root() && Command::new("unshare").arg("--version").output().is_ok();
+    if !can || inside("test -e /proc/1/comm && test ! -e /.dockerenv").code != Some(0) {
+        println!("skipped: no container to be had: it takes root, unshare and an overlay of /");
+        return;
+    }
+    let audited = || {
+        let done = inside(AUDIT);
+        assert_eq!(done.code, Some(0), "{}", done.err);
+        let reports = done.out.split_terminator("\n\n").map(|text| {
+            let mut report: Value = serde_json::from_str(text).unwrap();
+            report["host"]["root"] = Value::Null;
+            report
+        });
+        let [before, after, captured] = reports.collect::<Vec<_>>().try_into().unwrap();
+        (before == after).then_some((before, captured, done.err))
+    };
+    let Some((live, captured, said)) = (0..10).find_map(|_| audited()) else {
+        println!("skipped: this host changes under the eyes of the audit");
+        return;
+    };
+    assert_eq!(live, captured);
+    let findings = live["findings"].as_array().unwrap();
+    let irqbalance = findings.iter().find(|finding| finding["rule"] == "irqbalance").unwrap();
+    assert_eq!((&irqbalance["verdict"], &irqbalance["cause"]), (&"unknown".into(), &"not-exposed".into()));
+    assert!(said.contains("\ncontainer = true\n"), "{said}");
 }

@@ -7,8 +7,12 @@ use super::host::Look;
 use super::{Doubt, Fact, Host, Kind, Observation, Read, Source, Value};
 use crate::cpuset::{CpuSet, ListError};
 use crate::reading::{Obstacle, Reading};
+use crate::root::Root;
 
 const PROC: &str = "proc";
+
+/// The files that runtimes leave in a container to say that it is one. Not all leave any (containerd does not).
+const MARKS: [&str; 3] = ["run/systemd/container", "run/.containerenv", ".dockerenv"];
 
 /// The daemon's name, as `comm` has it.
 pub(crate) const IRQBALANCE: &str = "irqbalance";
@@ -17,7 +21,7 @@ pub(super) const FACTS: &[Fact] = &[
     Fact {
         name: "process.names",
         kind: Kind::Words,
-        files: &["proc/*/comm", "run/systemd/container", "run/.containerenv", ".dockerenv"],
+        files: &["proc/*/comm", MARKS[0], MARKS[1], MARKS[2]],
         about: "the names (comm) of all processes; not exposed in a container or where processes are hidden",
         read: Read::One(names),
     },
@@ -49,12 +53,12 @@ impl Processes {
     /// host's; kernel threads are seen only where all processes are.
     pub(super) fn read(host: &Host<'_>) -> Reading<Self> {
         let listing = host.root.list(PROC);
-        let first = name(host, 1);
+        let first = name(host.root, 1);
         listing.and_then(|listing| {
             if !matches!(first, Reading::Value(_)) {
                 return first.and_then(|_| Reading::NotExposed);
             }
-            if is_in_container(host) {
+            if is_in_container(host.root) {
                 return Reading::NotExposed;
             }
             let mut processes = Self { names: Vec::new(), gap: None };
@@ -63,7 +67,7 @@ impl Processes {
                 processes.gap = Doubt::of(PROC, &why);
             }
             for pid in listing.numbers("") {
-                match name(host, pid) {
+                match name(host.root, pid) {
                     Reading::Value(name) => processes.names.push((pid, name)),
                     // It ended while we looked.
                     Reading::NotExposed | Reading::Unset => {}
@@ -80,8 +84,8 @@ impl Processes {
 }
 
 /// `comm` is bytes: a process may give itself any. Only the newline that procfs adds comes off.
-fn name(host: &Host<'_>, pid: u32) -> Reading<String> {
-    host.root.read_bytes(&format!("{PROC}/{pid}/comm")).map(|mut bytes| {
+fn name(root: &Root, pid: u32) -> Reading<String> {
+    root.read_bytes(&format!("{PROC}/{pid}/comm")).map(|mut bytes| {
         if bytes.last() == Some(&b'\n') {
             bytes.pop();
         }
@@ -89,12 +93,20 @@ fn name(host: &Host<'_>, pid: u32) -> Reading<String> {
     })
 }
 
-/// Process 2 of a host is `kthreadd`, and of a container it is another or none. Not every runtime leaves a mark (containerd
-/// leaves none), but a tree may lack process 2 for want of interest: it is judged by the marks.
-fn is_in_container(host: &Host<'_>) -> bool {
-    let marks = ["run/systemd/container", "run/.containerenv", ".dockerenv"];
-    let may_be_one = || host.root.is_live() || marks.iter().any(|mark| host.root.exists(mark).value().is_some());
-    name(host, 2).value().is_none_or(|name| name != "kthreadd") && may_be_one()
+/// Process 2 of a host is `kthreadd`, and of a container it is another or none. But a tree may lack process 2 for want of
+/// interest: it is a container when it has a mark, or when `capture.toml` says that the host was one without.
+fn is_in_container(root: &Root) -> bool {
+    name(root, 2).value().is_none_or(|name| name != "kthreadd") && (root.may_be_unmarked_container() || is_marked(root))
+}
+
+fn is_marked(root: &Root) -> bool {
+    MARKS.iter().any(|mark| root.exists(mark).value().is_some())
+}
+
+/// Is this a container without a mark, so that a tree made of it has to say so?
+pub(crate) fn is_unmarked_container(root: &Root) -> bool {
+    // Without process 1 nobody asks whether the others are those of a host.
+    name(root, 1).value().is_some() && is_in_container(root) && !is_marked(root)
 }
 
 fn names(host: &Host<'_>) -> Observation {

@@ -2,6 +2,7 @@
 //!
 //! ```toml
 //! schema = 1
+//! container = true          # its processes were those of a container, and no file marked it as one; else left out
 //! [errors]                  # reading it gave this errno
 //! "sys/devices/system/cpu/cpu3/cpufreq/scaling_governor" = "EBUSY"
 //! [modes]                   # a mode that means something (a line that cannot be moved)
@@ -31,6 +32,8 @@ pub(super) struct Capture {
     #[serde(rename = "schema")]
     _schema: Schema,
     #[serde(default)]
+    container: bool,
+    #[serde(default)]
     errors: BTreeMap<TreePath, ErrnoName>,
     #[serde(default)]
     modes: BTreeMap<TreePath, OctalMode>,
@@ -55,8 +58,14 @@ impl Capture {
         })
     }
 
+    /// Does it say nothing about any path?
     pub(super) fn is_empty(&self) -> bool {
         self.errors.is_empty() && self.modes.is_empty() && self.binary.is_empty()
+    }
+
+    /// Was the host a container without a mark?
+    pub(super) fn is_container(&self) -> bool {
+        self.container
     }
 
     /// The error of a path or of the nearest folder above it that has one.
@@ -78,6 +87,8 @@ impl Capture {
 #[derive(Debug, Serialize)]
 pub struct Records {
     schema: u32,
+    #[serde(skip_serializing_if = "<&bool as std::ops::Not>::not")]
+    container: bool,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     errors: BTreeMap<String, &'static str>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -88,11 +99,16 @@ pub struct Records {
 
 impl Default for Records {
     fn default() -> Self {
-        Self { schema: 1, errors: BTreeMap::new(), modes: BTreeMap::new(), binary: BTreeMap::new() }
+        Self { schema: 1, container: false, errors: BTreeMap::new(), modes: BTreeMap::new(), binary: BTreeMap::new() }
     }
 }
 
 impl Records {
+    /// Records that the host is a container that no file marks as one.
+    pub fn container(&mut self) {
+        self.container = true;
+    }
+
     /// Records that reading a path, or anything below it, gives an errno. False for one that kernel files do not answer
     /// with and that has no name here.
     pub fn error(&mut self, path: String, errno: Errno) -> bool {
@@ -116,7 +132,7 @@ impl Records {
 
     /// Is there nothing to record, so that the tree needs no `capture.toml`?
     pub fn is_empty(&self) -> bool {
-        self.errors.is_empty() && self.modes.is_empty() && self.binary.is_empty()
+        !self.container && self.errors.is_empty() && self.modes.is_empty() && self.binary.is_empty()
     }
 
     /// The text of the file.
@@ -223,6 +239,7 @@ mod tests {
         assert!(!records.error("proc/cmdline".to_owned(), Errno::CHILD), "no errno of a kernel file");
         records.read_only("proc/irq/36/smp_affinity".to_owned());
         records.s32("dev/cpu_dma_latency".to_owned(), -1);
+        records.container();
         let capture = Capture::parse(&records.to_toml().unwrap(), "capture.toml").unwrap();
         assert_eq!(capture.error("proc/903/environ"), Some(Errno::ACCESS));
         assert_eq!(capture.error("sys/fs/cgroup/a\"b\\c\nd/e"), Some(Errno::ACCESS));
@@ -230,5 +247,7 @@ mod tests {
         assert_eq!(capture.error("proc/cmdline"), None);
         assert_eq!(capture.mode("proc/irq/36/smp_affinity"), Some(0o444));
         assert_eq!(capture.binary("dev/cpu_dma_latency"), Some(-1));
+        assert!(capture.is_container());
+        assert!(!Capture::parse("schema = 1\n", "capture.toml").unwrap().is_container());
     }
 }
