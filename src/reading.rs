@@ -123,19 +123,33 @@ pub fn quote(text: &str) -> String {
     out
 }
 
-/// A text that a terminal prints and does not obey: control characters, but for line breaks, are escaped. So are those
-/// that turn the direction of writing around. Names in a tree and texts of rules are anybody's.
+/// Does a terminal obey this character instead of showing it? Control characters, C1 ones and DEL among them, and those that
+/// turn the direction of writing around. Names in a tree and texts of rules are anybody's.
+pub fn is_obeyed(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A text that a terminal prints and does not obey: what [`is_obeyed`], but for line breaks, is escaped as Rust does.
 pub fn printable(text: &str) -> Cow<'_, str> {
-    let is_obeyed = |c: char| {
-        (c.is_control() && c != '\n')
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    if !text.contains(is_obeyed) {
+    escaped(text, |c| c.escape_debug().to_string())
+}
+
+/// JSON that a terminal prints and does not obey, and that says the same: such characters stand in its strings alone, where
+/// `\u202e` is as good.
+pub fn printable_json(json: &str) -> Cow<'_, str> {
+    // None of them is beyond U+FFFF, where JSON takes two escapes.
+    escaped(json, |c| format!("\\u{:04x}", u32::from(c)))
+}
+
+fn escaped(text: &str, escape: impl Fn(char) -> String) -> Cow<'_, str> {
+    let is_escaped = |c: char| is_obeyed(c) && c != '\n';
+    if !text.contains(is_escaped) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        if is_obeyed(c) { out.extend(c.escape_debug()) } else { out.push(c) }
+        if is_escaped(c) { out.push_str(&escape(c)) } else { out.push(c) }
     }
     Cow::Owned(out)
 }
@@ -206,6 +220,16 @@ mod tests {
     fn a_printable_text_is_not_obeyed_by_a_terminal() {
         assert_eq!(printable("line 5 (größe)\n\"quoted\""), "line 5 (größe)\n\"quoted\"");
         assert_eq!(printable("a\u{1b}[2J\u{9b}1m\r\tb\u{7f}\u{202e}c"), "a\\u{1b}[2J\\u{9b}1m\\r\\tb\\u{7f}\\u{202e}c");
+    }
+
+    #[test]
+    fn printable_json_says_the_same() {
+        let all: String = (0..=0xffff).filter_map(char::from_u32).chain(['\u{1f980}']).collect();
+        let json = serde_json::to_string_pretty(&[&all, "\n"]).unwrap();
+        let safe = printable_json(&json);
+        assert!(!safe.contains(|c| is_obeyed(c) && c != '\n') && safe.contains("\\u007f") && safe.contains("\\u202e"));
+        assert_eq!(serde_json::from_str::<Vec<String>>(&safe).unwrap(), [all.as_str(), "\n"]);
+        assert!(matches!(printable_json("[\n  \"größe\"\n]"), Cow::Borrowed(_)));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use common::{CPU, Laid, ONLINE, POSSIBLE, PRESENT, Run, Tree, builtin, has_escap
 use quietcore::exit;
 use quietcore::fact;
 use quietcore::plan::Plan;
+use quietcore::reading::is_obeyed;
 use quietcore::rule::pack::{BASE, PACKS, Pack};
 use serde_json::Value;
 
@@ -408,7 +409,7 @@ fn colours_are_the_users_to_choose() {
 /// Names in a tree, texts of rules, plans and waivers are anybody's: a terminal is never made to obey them.
 #[test]
 fn no_text_of_anybody_reaches_the_terminal_as_an_escape() {
-    const ESCAPE: &str = "\u{1b}[2J\u{9b}2J";
+    const ESCAPE: &str = "\u{1b}[2J\u{9b}2J\u{7f}\u{202e}";
     let rule = r#"schema = 1
 title = "title \u001b[2J"
 level = "required"
@@ -442,6 +443,8 @@ else = "else \u001b[2J {offending}"
         laid.run(&check).args([format!("nowhere{ESCAPE}")]),
         laid.run(&["--color", "always", "check", "--plan", &named, "--root", &format!("nowhere{ESCAPE}")]),
         laid.run(&["--color", "always", "rules", "list", "--rules", "rules"]),
+        laid.run(&check).args([named.as_str(), "--format", "json"]),
+        laid.run(&["diff", "root", ".", "--format", "json", "--plan", &named]),
     ];
     for (index, run) in runs.into_iter().enumerate() {
         let done = run.done();
@@ -451,7 +454,7 @@ else = "else \u001b[2J {offending}"
             let end = code.find(|c: char| c.is_ascii_alphabetic()).map(|end| &code[end..=end]);
             assert_eq!(end, Some("m"), "{index}: {text:?}");
         }
-        assert!(!text.contains(|c: char| c.is_control() && !matches!(c, '\n' | '\u{1b}')), "{index}: {text:?}");
+        assert!(!text.contains(|c: char| is_obeyed(c) && !matches!(c, '\n' | '\u{1b}')), "{index}: {text:?}");
     }
 }
 

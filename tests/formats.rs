@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 use common::{Tree, audit_fixture, fixtures, has_escapes, quietcore, scrub, written};
 use quietcore::fact::{Cause, Source};
 use quietcore::output::Format;
+use quietcore::reading::is_obeyed;
 use quietcore::report::{Decision, Evidence, Finding, Offending, PlanSummary, Remedy, Report, Verdict, WaiverNote};
 use quietcore::rule::Level;
 
@@ -94,6 +95,21 @@ fn failures(report: &Report) -> usize {
 }
 
 // ---- each format -------------------------------------------------------------------------------------------------
+
+/// Texts of a host are anybody's, and a report of any format may be printed on a terminal.
+#[test]
+fn no_format_has_anything_in_it_that_a_terminal_obeys() {
+    let obeyed: String = (0..=0xffff).filter_map(char::from_u32).filter(|c| is_obeyed(*c) && *c != '\t').collect();
+    assert!(['\u{1b}', '\u{7f}', '\u{9b}', '\u{202e}', '\u{2066}'].iter().all(|c| obeyed.contains(*c)));
+    for format in [&MACHINES[..], &[Format::Human]].concat() {
+        let text = written(&variety(&obeyed), format);
+        let found: Vec<char> = text.chars().filter(|c| is_obeyed(*c) && *c != '\n').collect();
+        assert!(found.is_empty(), "{format:?}: {found:?}");
+    }
+    let json = written(&variety(&obeyed), Format::Json);
+    let report: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(report["plan"]["name"], format!("plan {obeyed}"), "escaped, not replaced");
+}
 
 #[test]
 fn every_verdict_in_every_format() {

@@ -30,6 +30,8 @@ const SEEN_BY_OUTPUT: &[&str] = &[
     "rule::Level",
     "rule::pack::BASE",
     "reading::printable",
+    "reading::printable_json",
+    "reading::is_obeyed",
 ];
 
 /// What a rule may not name: it is loaded before there is a host.

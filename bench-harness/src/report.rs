@@ -6,6 +6,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use anyhow::Context;
+use quietcore::reading::printable_json;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -43,7 +44,7 @@ impl Report {
 
     /// The JSON text, with a line break at the end.
     pub fn json(&self) -> serde_json::Result<String> {
-        Ok(serde_json::to_string_pretty(self)? + "\n")
+        Ok(printable_json(&serde_json::to_string_pretty(self)?).into_owned() + "\n")
     }
 
     /// Writes `MEASUREMENT.json`, the page `MEASUREMENT.html` and `MEASUREMENT-ARM.csv` for each arm with what its figures

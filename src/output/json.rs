@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::cpuset::CpuSet;
 use crate::fact::{Cause, Source};
+use crate::reading::printable_json;
 use crate::report::{Finding, Offending, PlanSummary, Refusal, Remedy, Report, Survey, Verdict};
 
 /// Of several roots: an object about all of them, with a report each.
@@ -118,10 +119,14 @@ struct JsonFix<'r> {
 
 pub(super) fn write(survey: Survey<'_>, out: &mut dyn Write) -> io::Result<()> {
     match survey.reports {
-        [report] if !survey.is_of_several() => serde_json::to_writer_pretty(&mut *out, &JsonReport::of(report))?,
-        _ => serde_json::to_writer_pretty(&mut *out, &JsonSurvey::of(survey))?,
+        [report] if !survey.is_of_several() => write_json(&JsonReport::of(report), out),
+        _ => write_json(&JsonSurvey::of(survey), out),
     }
-    writeln!(out)
+}
+
+/// Writes a value on lines of its own, with nothing in its strings that a terminal would obey.
+pub(super) fn write_json(value: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{}", printable_json(&serde_json::to_string_pretty(value)?))
 }
 
 impl<'r> JsonSurvey<'r> {

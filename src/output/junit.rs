@@ -4,6 +4,7 @@
 use std::io::{self, Write};
 
 use crate::fact::Cause;
+use crate::reading::is_obeyed;
 use crate::report::{Evidence, Finding, Report, Survey, Verdict};
 use crate::rule::Level;
 
@@ -181,8 +182,8 @@ impl Xml<'_> {
     }
 }
 
-/// A text as XML 1.0 takes it. Files of a host may hold anything: characters that XML cannot have, not even escaped, are
-/// written as Rust writes them (`\u{1b}`). In attributes, where a parser would make blanks of them, line ends are escaped.
+/// A text as XML 1.0 takes it. Files of a host may hold anything: characters that XML cannot have, not even escaped, and those
+/// that a terminal would obey are written as Rust writes them (`\u{1b}`). In attributes, where a parser would make blanks of them, line ends are escaped.
 fn escaped(text: &str, is_attribute: bool) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -196,7 +197,7 @@ fn escaped(text: &str, is_attribute: bool) -> String {
             // A parser would make a line feed of a bare one, in text too.
             '\r' => out.push_str("&#13;"),
             '\t' | '\n' => out.push(c),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.extend(c.escape_unicode()),
+            c if is_obeyed(c) || matches!(c, '\u{fffe}' | '\u{ffff}') => out.extend(c.escape_unicode()),
             c => out.push(c),
         }
     }
@@ -217,7 +218,7 @@ mod tests {
         let document = roxmltree::Document::parse(&out).unwrap();
         let visible = |c: char| match c {
             '\t' | '\n' | '\r' => c.to_string(),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => c.escape_unicode().to_string(),
+            c if is_obeyed(c) || matches!(c, '\u{fffe}' | '\u{ffff}') => c.escape_unicode().to_string(),
             c => c.to_string(),
         };
         let wanted: String = text.chars().map(visible).collect();

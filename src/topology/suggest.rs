@@ -13,7 +13,7 @@ use super::{Core, NET, Node, Topology, default_route_interface, nic_node};
 use crate::cpuset::CpuSet;
 use crate::plan::{self, Plan, Role};
 use crate::problem::{FileProblems, did_you_mean};
-use crate::reading::Reading;
+use crate::reading::{Reading, is_obeyed, printable};
 use crate::root::Root;
 
 /// The hot roles of a plan that nobody asked for.
@@ -220,7 +220,7 @@ impl SuggestedPlan {
 impl fmt::Display for SuggestedPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for note in &self.notes {
-            writeln!(f, "# {note}")?;
+            writeln!(f, "# {}", printable(note))?;
         }
         if let Some(nic) = &self.nic {
             writeln!(f, "nic = {}", quoted(nic))?;
@@ -260,7 +260,7 @@ fn key(name: &str) -> String {
 fn quoted(text: &str) -> String {
     let escape = |c: char| match c {
         '"' | '\\' => format!("\\{c}"),
-        c if c.is_control() => format!("\\u{:04x}", u32::from(c)),
+        c if is_obeyed(c) => format!("\\u{:04x}", u32::from(c)),
         c => c.to_string(),
     };
     format!("\"{}\"", text.chars().map(escape).collect::<String>())

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::fact::{Cause, Source};
+use crate::output::json::write_json;
 use crate::report::comparison::{Change, Comparison, Direction, SourceChange};
 use crate::report::{Finding, Report};
 
@@ -73,8 +74,7 @@ struct JsonText<'r> {
 }
 
 pub(super) fn write(comparison: &Comparison<'_>, out: &mut dyn Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, &JsonComparison::of(comparison))?;
-    writeln!(out)
+    write_json(&JsonComparison::of(comparison), out)
 }
 
 impl<'r> JsonComparison<'r> {
