@@ -1,5 +1,6 @@
 //! The command line: what a user types, and its help.
 
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -98,6 +99,11 @@ pub enum Command {
     Generate(GenerateCommand),
 }
 
+/// An element of a list: `--only 'thp, cstate'` has blanks that belong to none.
+fn trimmed(element: &str) -> Result<String, Infallible> {
+    Ok(element.trim().to_owned())
+}
+
 /// What may stand in `--packs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PackArg {
@@ -112,6 +118,7 @@ const ALL_PACKS: &str = "all";
 
 impl PackArg {
     fn parse(word: &str) -> Result<Self, String> {
+        let word = word.trim();
         if word == ALL_PACKS {
             return Ok(Self::All);
         }
@@ -165,10 +172,10 @@ pub struct AuditArgs {
     #[arg(long, value_name = "DIR")]
     pub rules: Vec<PathBuf>,
     /// Judge only these rules, whatever their packs
-    #[arg(long, value_name = "ID,...", value_delimiter = ',')]
+    #[arg(long, value_name = "ID,...", value_delimiter = ',', value_parser = trimmed)]
     pub only: Vec<String>,
     /// Leave these rules out
-    #[arg(long, value_name = "ID,...", value_delimiter = ',')]
+    #[arg(long, value_name = "ID,...", value_delimiter = ',', value_parser = trimmed)]
     pub skip: Vec<String>,
     /// A file of waivers: failures that are accepted, by whom, why and until when
     #[arg(long, value_name = "FILE")]
@@ -326,10 +333,10 @@ pub enum PlanCommand {
         #[arg(long, value_name = "IFACE")]
         nic: Option<String>,
         /// The hot roles, one core each. Default: at most two, on the node of --nic or of the default route
-        #[arg(long, value_name = "ROLE,...", value_delimiter = ',')]
+        #[arg(long, value_name = "ROLE,...", value_delimiter = ',', value_parser = trimmed)]
         hot: Vec<String>,
         /// Roles that share the highest housekeeping CPU
-        #[arg(long, value_name = "ROLE,...", value_delimiter = ',')]
+        #[arg(long, value_name = "ROLE,...", value_delimiter = ',', value_parser = trimmed)]
         cold: Vec<String>,
         /// The folder to read instead of the live host
         #[arg(long, value_name = "DIR", default_value = "/")]

@@ -257,6 +257,7 @@ fn only_and_skip_choose_rules() {
         ids(&json(&out.out)).into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(of(&["--only", "thp"]), ["thp"]);
+    assert_eq!(of(&["--only", " thp , cstate "]), ["cstate", "thp"]);
     // In report order, whatever the order asked for.
     assert_eq!(of(&["--only", "thp,isolated", "--only", "cstate"]), ["isolated", "cstate", "thp"]);
     assert_eq!(of(&["--only", "thp,cstate", "--skip", "thp"]), ["cstate"]);
@@ -532,6 +533,9 @@ fn the_worked_case_of_plan_suggest() {
     assert_eq!(plan.housekeeping.as_ref().unwrap().to_string(), "0-20,24-28");
     assert_eq!(plan.nic.as_deref(), Some("ens1f0"));
     snapshot("plan_suggest", &text);
+    // Blanks around the names are no part of them.
+    let args = ["plan", "suggest", "--nic", "ens1f0", "--hot", " feed , strategy,gateway ", "--cold", " logger"];
+    assert_eq!(laid.run(&args).args(["--root", "root"]).done().answer(0), text);
 
     // What is suggested fits.
     fs::write(laid.dir.path().join("suggested.toml"), &text).unwrap();
@@ -549,6 +553,7 @@ fn plan_suggest_refuses_what_cannot_be() {
         (&["--hot", "a,a"], &["`a`", "twice"]),
         (&["--hot", "idle"], &["`idle`"]),
         (&["--hot", ""], &["role"]),
+        (&["--hot", "a, ,b"], &["role"]),
     ] {
         let refusal = laid.run(&["plan", "suggest", "--root", "root"]).args(args).done().refusal();
         assert!(words.iter().all(|word| refusal.contains(word)), "{args:?}: {refusal}");

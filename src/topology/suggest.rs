@@ -162,15 +162,20 @@ fn node_for<'a>(root: &Root, topology: &'a Topology, nic: Option<&str>, notes: &
     let Some(nic) = nic else { return lowest };
     let answer = nic_node(root, nic);
     let found = answer.value().and_then(|id| topology.nodes.iter().find(|node| node.id == *id));
-    found.unwrap_or_else(|| {
-        if topology.nodes.len() > 1 {
-            notes.push(match answer {
-                Reading::Value(id) => format!("{nic} is on node {id}, which has no CPU: this is node {}", lowest.id),
-                _ => format!("the host does not say which node {nic} is on: this is node {}", lowest.id),
-            });
+    if let Some(node) = found {
+        return node;
+    }
+    let lowest_id = lowest.id;
+    match answer {
+        Reading::Value(id) => {
+            notes.push(format!("{nic} is on node {id}, which has no CPU online: this is node {lowest_id}"));
         }
-        lowest
-    })
+        _ if topology.nodes.len() > 1 => {
+            notes.push(format!("the host does not say which node {nic} is on: this is node {lowest_id}"));
+        }
+        _ => {}
+    }
+    lowest
 }
 
 /// The cores of a node that may be hot: all but the one that holds CPU 0 or, where that is offline, the lowest CPU.
@@ -359,8 +364,16 @@ logger = 28
         let plan = ask(&with(host(2, 4, 1), VM_NIC), Some("ens1f0"), "a", "").unwrap();
         assert_eq!((plan.node, plan.hot[0].cpus.to_string().as_str()), (0, "3"));
         assert!(plan.to_string().starts_with("# the host does not say which node ens1f0 is on: this is node 0\n"));
-        // With one node there is nothing to say.
+        // With one node there is nothing to say, unless it is another one.
         assert_eq!(ask(&with(host(1, 4, 1), VM_NIC), Some("ens1f0"), "a", "").unwrap().notes, [""; 0]);
+        let memory_alone = [("sys/devices/system/node/node1/cpulist", "\n")];
+        for sockets in [1, 2] {
+            let mut files = with(host(sockets, 4, 1), NIC);
+            files.retain(|(path, _)| !path.ends_with("node1/cpulist"));
+            let plan = ask(&with(files, &memory_alone), Some("ens1f0"), "a", "").unwrap();
+            assert_eq!(plan.notes, ["ens1f0 is on node 1, which has no CPU online: this is node 0"], "{sockets}");
+            assert!(plan.to_string().starts_with("# ens1f0 is on node 1, ") && plan.plan().is_ok());
+        }
     }
 
     #[test]
