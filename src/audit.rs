@@ -1,5 +1,6 @@
 //! The audit: rules held against a host for a plan.
 
+use crate::cpuset::CpuSet;
 use crate::fact::{Cause, Host, Value, kernel};
 use crate::reading::Reading;
 use crate::report::{Decision, Evidence, Finding, Offending, PlanSummary, Remedy, Report};
@@ -109,7 +110,17 @@ fn not_concerned(when: &Condition, host: &Host<'_>) -> Option<Decision> {
 /// Several must hold. A pass speaks with the words of the entries that have some.
 fn all(entries: &[Assertion], host: &Host<'_>) -> Vec<Judgement> {
     let has_words = entries.iter().any(|entry| entry.holds.is_some());
-    let mut judged: Vec<Judgement> = entries.iter().map(|entry| verb::judge(entry, host)).collect();
+    let mut judged = Vec::new();
+    // Of a CPU that the host does not have, nothing more is said than what is said first.
+    let mut lacking = CpuSet::new();
+    for entry in entries {
+        let judgement = verb::judge(entry, host, &lacking);
+        if judgement.outcome == Outcome::Fails {
+            let offending = &judgement.offending.cpus;
+            lacking = &lacking | &(offending - &host.within_possible(offending.clone()));
+        }
+        judged.push(judgement);
+    }
     for (entry, judgement) in entries.iter().zip(&mut judged) {
         if judgement.outcome == Outcome::Holds && has_words && entry.holds.is_none() {
             judgement.text.clear();
@@ -121,7 +132,7 @@ fn all(entries: &[Assertion], host: &Host<'_>) -> Vec<Judgement> {
 /// One of several must hold: pass before unknown before fail. A failure speaks with the words of the entries that have an
 /// `else`; the others are further ways to hold, and that each of them is not taken is no news.
 fn any(entries: &[Assertion], host: &Host<'_>) -> Judgement {
-    let mut judged: Vec<Judgement> = entries.iter().map(|entry| verb::judge(entry, host)).collect();
+    let mut judged: Vec<Judgement> = entries.iter().map(|entry| verb::judge(entry, host, &CpuSet::new())).collect();
     let is = |outcome| move |judgement: &Judgement| judgement.outcome == outcome;
     if let Some(at) = judged.iter().position(is(Outcome::Holds)) {
         return judged.swap_remove(at);

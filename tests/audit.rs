@@ -1208,3 +1208,33 @@ fn the_cases_cover_every_base_rule() {
         assert!(source.contains(&format!("judge(\n        \"{rule}\"")), "no cases for {rule}");
     }
 }
+
+/// A CPU that the host does not have is named once by a rule, and fails it; one that it has is named for all that it lacks.
+#[test]
+fn an_impossible_cpu_is_named_once() {
+    let message = |rule: &str, plan: &str| {
+        let report = audit_tree(&tuned().plan(plan));
+        let finding = finding(&report, rule);
+        assert_eq!(finding.verdict(), Verdict::Fail);
+        finding.evidence().message.clone()
+    };
+    for (rule, plan, wanted) in [
+        ("isolated", "[hot]\na = \"2,99\"\n", "hot CPUs not online: 99; possible on this host are 0-15"),
+        (
+            "isolated",
+            "[hot]\na = \"2,7,99\"\n",
+            "hot CPUs not online: 99; hot CPUs not isolated: 7; possible on this host are 0-15",
+        ),
+        ("siblings", "idle = \"99\"\n[hot]\na = 2\n", "idle CPUs that this host does not have: 99"),
+        (
+            "siblings",
+            "idle = \"7,99\"\n[hot]\na = 2\n",
+            "idle CPUs that this host does not have: 99; siblings online and not isolated: 7",
+        ),
+    ] {
+        assert_eq!(message(rule, plan), wanted, "{plan}");
+    }
+    let offline = tuned().with(common::ONLINE, "0-6\n").plan("[hot]\na = \"2,7\"\n");
+    let report = audit_tree(&offline);
+    assert_eq!(finding(&report, "isolated").evidence().message, "hot CPUs not online: 7; hot CPUs not isolated: 7");
+}

@@ -33,9 +33,9 @@ pub(super) struct Judgement {
     pub(super) sources: Vec<Source>,
 }
 
-/// Judges an entry.
-pub(super) fn judge(entry: &Assertion, host: &Host<'_>) -> Judgement {
-    let mut case = Case::new(entry, host);
+/// Judges an entry. An entry before it in its rule has failed and named the CPUs `lacking`, which the host does not have.
+pub(super) fn judge(entry: &Assertion, host: &Host<'_>, lacking: &CpuSet) -> Judgement {
+    let mut case = Case::new(entry, host, lacking);
     match &entry.verb {
         Verb::Within(right) => case.sets(right, "within", Bounds::within),
         Verb::Avoids(right) => case.sets(right, "avoids", Bounds::avoids),
@@ -94,6 +94,8 @@ struct Case<'c, 'a> {
     entry: &'c Assertion,
     host: &'c Host<'a>,
     hot: CpuSet,
+    /// CPUs that the host does not have, as an earlier entry has said in failing.
+    lacking: &'c CpuSet,
     /// Members that break the entry, with what each shows.
     broken: Vec<(Option<Member>, String)>,
     offending: Offending,
@@ -117,11 +119,12 @@ struct Case<'c, 'a> {
 }
 
 impl<'c, 'a> Case<'c, 'a> {
-    fn new(entry: &'c Assertion, host: &'c Host<'a>) -> Self {
+    fn new(entry: &'c Assertion, host: &'c Host<'a>, lacking: &'c CpuSet) -> Self {
         Self {
             entry,
             host,
             hot: host.plan.hot_cpus(),
+            lacking,
             broken: Vec::new(),
             offending: Offending::default(),
             open: Vec::new(),
@@ -308,7 +311,14 @@ impl<'c, 'a> Case<'c, 'a> {
             let shown = left.bounds.to_string();
             match compare(&left.bounds, &right_operand.bounds) {
                 Compared::Holds => self.held.push((member, shown)),
-                Compared::Breaks(cpus) => self.breaks(member, cpus.to_string(), &cpus),
+                // The earlier entry keeps the verdict.
+                Compared::Breaks(cpus) if !cpus.is_empty() && (&cpus - self.lacking).is_empty() => {
+                    self.held.push((member, shown));
+                }
+                Compared::Breaks(cpus) => {
+                    let cpus = &cpus - self.lacking;
+                    self.breaks(member, cpus.to_string(), &cpus);
+                }
                 Compared::Open => {
                     let doubt = left.doubt.or_else(|| right_operand.doubt.clone());
                     self.open.push((member, doubt.unwrap_or_else(|| unexplained(&self.entry.that))));

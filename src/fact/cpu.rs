@@ -87,10 +87,9 @@ fn online(host: &Host<'_>) -> Observation {
     let mut look = Look::at(host);
     let named = named(host);
     if let Some(possible) = host.possible() {
-        let impossible = &host.plan.hot_cpus() - &possible;
-        if !impossible.is_empty() {
+        if !(&host.plan.hot_cpus() - &possible).is_empty() {
             let _ = look.read(POSSIBLE);
-            look.note_failure(format!("this host has no CPU {impossible}: possible are {possible}"));
+            look.note_failure(format!("possible on this host are {possible}"));
         }
     }
     let reading = match look.read(ONLINE).parse(CpuSet::parse_list) {
