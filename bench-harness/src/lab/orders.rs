@@ -63,7 +63,52 @@ pub struct Outcome {
 }
 
 /// Every order, in the order of the measurements.
-pub const ORDERS: &[Order] = &[];
+pub const ORDERS: &[Order] = &[
+    Order {
+        what: "one way over veth, kernel socket that blocks",
+        measurement: "xdp",
+        arm: "udp-block",
+        figure: "p50",
+        from: 4_000.0,
+        to: 15_000.0,
+        unit: Unit::Time,
+        below: "the receiver's CPU does not go to sleep between datagrams",
+        above: "the receiver's CPU sleeps deeply between datagrams, or shares itself with others",
+    },
+    Order {
+        what: "one way over veth, kernel socket that spins",
+        measurement: "xdp",
+        arm: "udp-spin",
+        figure: "p50",
+        from: 1_000.0,
+        to: 4_000.0,
+        unit: Unit::Time,
+        below: "a quicker host than those that the range is of",
+        above: "something else runs on the receiver's CPU, or the sender's CPU sleeps deeply between datagrams",
+    },
+    Order {
+        what: "one way over veth, AF_XDP with poll(2)",
+        measurement: "xdp",
+        arm: "xdp-poll",
+        figure: "p50",
+        from: 4_000.0,
+        to: 15_000.0,
+        unit: Unit::Time,
+        below: "the receiver's CPU does not go to sleep between datagrams",
+        above: "the receiver's CPU sleeps deeply between datagrams, or shares itself with others",
+    },
+    Order {
+        what: "one way over veth, AF_XDP that spins",
+        measurement: "xdp",
+        arm: "xdp-spin",
+        figure: "p50",
+        from: 1_000.0,
+        to: 4_000.0,
+        unit: Unit::Time,
+        below: "a quicker host than those that the range is of",
+        above: "something else runs on the receiver's CPU, or the sender's CPU sleeps deeply between datagrams",
+    },
+];
 
 impl Order {
     /// Looks at what was measured; `None` where this was not.
