@@ -86,11 +86,11 @@ fn list(host: &Host<'_>, path: &str) -> Observation {
 fn online(host: &Host<'_>) -> Observation {
     let mut look = Look::at(host);
     let named = named(host);
-    if let Some(possible) = host.possible() {
-        if !(&host.plan.hot_cpus() - &possible).is_empty() {
-            let _ = look.read(POSSIBLE);
-            look.note_failure(format!("possible on this host are {possible}"));
-        }
+    if let Some(possible) = host.possible()
+        && !host.plan.hot_cpus().is_subset(&possible)
+    {
+        let _ = look.read(POSSIBLE);
+        look.note_failure(format!("possible on this host are {possible}"));
     }
     let reading = match look.read(ONLINE).parse(CpuSet::parse_list) {
         Reading::NotExposed => {

@@ -38,9 +38,13 @@ pub(super) const FACTS: &[Fact] = &[
             super::kernel::OSRELEASE,
         ],
         about: "the CPUs that a live line may fire on for others: its smp_affinity; of a line that cannot be moved its effective affinity, and none if only hot CPUs' own I/O makes it fire",
-        read: Read::PerLine(|host| host.lines()),
+        read: Read::PerLine(lines),
     },
 ];
+
+fn lines(host: &Host<'_>) -> Rc<Family> {
+    host.lines()
+}
 
 fn default_affinity(host: &Host<'_>) -> Observation {
     let mut look = Look::at(host);
