@@ -41,6 +41,13 @@ pub enum Caveat {
         /// How many there were.
         sent: u64,
     },
+    /// Messages arrived before they left, by the clocks of two CPUs.
+    ClocksDiffer {
+        /// Where.
+        arm: String,
+        /// How many.
+        count: u64,
+    },
     /// More gaps came than are kept each by itself. Their number, over all meters.
     GapsBinned(u64),
     /// The CPU's counter cannot be trusted. Holds the reason.
@@ -76,6 +83,7 @@ impl Caveat {
             Caveat::Steal(_) => "steal",
             Caveat::StoreFull { .. } => "store-full",
             Caveat::Lost { .. } => "lost",
+            Caveat::ClocksDiffer { .. } => "clocks-differ",
             Caveat::GapsBinned(_) => "gaps-binned",
             Caveat::SlowCounter(_) => "slow-counter",
             Caveat::Backwards(_) => "counter-backwards",
@@ -117,6 +125,11 @@ impl Caveat {
             }
             Caveat::Lost { arm, lost, sent } => {
                 format!("{arm}: {lost} of {sent} datagrams did not arrive, and are in no percentile")
+            }
+            Caveat::ClocksDiffer { arm, count } => {
+                format!(
+                    "{arm}: {count} messages arrived before they left: the CPUs' clocks differ, and no one-way time is to be trusted"
+                )
             }
             Caveat::GapsBinned(count) => {
                 format!(

@@ -1,11 +1,18 @@
 //! Where the time comes from. A trait, so that a test can hold the clock.
 
+use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// A source of timestamps.
 pub trait Clock {
     /// Nanoseconds since some fixed moment; never runs backwards.
     fn now_ns(&self) -> u64;
+}
+
+/// A clock to sleep by.
+pub trait Alarm: Clock {
+    /// Sleeps until this clock shows `ns`, or less long: a signal ends it early.
+    fn sleep_until(&self, ns: u64);
 }
 
 /// `CLOCK_MONOTONIC`, read through the vDSO: no system call where the clock source permits it.
@@ -16,6 +23,17 @@ impl Clock for Monotonic {
     #[inline]
     fn now_ns(&self) -> u64 {
         nanoseconds(clock_gettime(ClockId::Monotonic))
+    }
+}
+
+impl Alarm for Monotonic {
+    fn sleep_until(&self, ns: u64) {
+        const A_SECOND: u64 = 1_000_000_000;
+        let tv_sec = i64::try_from(ns / A_SECOND).unwrap_or(i64::MAX);
+        // Below a second, whatever the type.
+        let tv_nsec = (ns % A_SECOND).cast_signed();
+        // The caller has to look at the clock again in any case.
+        let _ = clock_nanosleep_absolute(ClockId::Monotonic, &Timespec { tv_sec, tv_nsec });
     }
 }
 
@@ -38,5 +56,15 @@ mod tests {
             assert!(now >= last);
             last = now;
         }
+    }
+
+    #[test]
+    fn sleeps_until_it_is_time() {
+        let due = Monotonic.now_ns() + 1_000_000;
+        while Monotonic.now_ns() < due {
+            Monotonic.sleep_until(due);
+        }
+        // A time that is over is no time to sleep.
+        Monotonic.sleep_until(0);
     }
 }

@@ -74,6 +74,13 @@ pub struct Lab<'a> {
 }
 
 impl Lab<'_> {
+    /// The CPUs of two `roles`, where there are two.
+    pub fn two_cpus(&self, roles: [&str; 2]) -> Result<[u32; 2], Skip> {
+        let [first, second] = roles;
+        let lacking = || Skip(format!("needs two CPUs, one for the {first} and one for the {second}"));
+        self.cpus.first_chunk().copied().ok_or_else(lacking)
+    }
+
     /// An error when the user wants it to end.
     pub fn go_on(&self) -> Result<(), Interrupted> {
         go_on(self.stop)

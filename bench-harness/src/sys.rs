@@ -16,3 +16,15 @@ pub mod memory;
 pub mod netns;
 pub mod signal;
 pub mod xsk;
+
+use rustix::io::Errno;
+
+/// Why the last call of the C library in this thread failed.
+fn last_errno() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+/// The result of a call that returns 0 or sets `errno`.
+fn check(result: libc::c_int) -> Result<(), Errno> {
+    if result == 0 { Ok(()) } else { Err(last_errno()) }
+}

@@ -1,7 +1,7 @@
-//! A connected socket as both ends use it, and the three calls that make one.
+//! A connected socket as both ends use it, and the calls that make one.
 
-use std::net::SocketAddrV4;
-use std::os::fd::{AsFd, OwnedFd};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -18,9 +18,21 @@ pub trait Wire {
     fn send(&mut self, bytes: &[u8]) -> Result<usize, Errno>;
 }
 
-/// A connected TCP socket.
+/// A connected socket, TCP or UDP.
 #[derive(Debug)]
 pub struct Socket(OwnedFd);
+
+impl From<OwnedFd> for Socket {
+    fn from(connected: OwnedFd) -> Socket {
+        Socket(connected)
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
 
 impl Wire for Socket {
     #[inline]
@@ -66,6 +78,19 @@ impl Socket {
         Ok(socket)
     }
 
+    /// Two UDP sockets on loopback, connected to each other: neither gets anything from anybody else.
+    pub fn udp_pair() -> Result<(Socket, Socket), Errno> {
+        let bound = || {
+            let socket = net::socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+            net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0))?;
+            Ok::<_, Errno>(socket)
+        };
+        let (a, b) = (bound()?, bound()?);
+        net::connect(&a, &net::getsockname(&b)?)?;
+        net::connect(&b, &net::getsockname(&a)?)?;
+        Ok((Socket(a), Socket(b)))
+    }
+
     /// Makes `recv` and `send` return `EAGAIN` where they would wait.
     pub fn set_nonblocking(&self) -> Result<(), Errno> {
         let flags = rustix::fs::fcntl_getfl(&self.0)?;
@@ -87,4 +112,23 @@ fn wait_connected(socket: &OwnedFd) -> Result<(), Errno> {
 pub fn wait_readable(fd: impl AsFd, patience: Duration) -> Result<bool, Errno> {
     let patience = patience.try_into().map_err(|_| Errno::INVAL)?;
     poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&patience)).map(|ready| ready > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn datagrams_go_from_one_to_the_other() {
+        let (mut a, mut b) = Socket::udp_pair().unwrap();
+        b.set_nonblocking().unwrap();
+        assert_eq!(b.recv(&mut [0; 8]), Err(Errno::AGAIN));
+        a.set_patience(Duration::from_millis(1)).unwrap();
+        assert_eq!(a.recv(&mut [0; 8]), Err(Errno::AGAIN));
+        assert_eq!(a.send(b"there"), Ok(5));
+        let mut buffer = [0; 8];
+        assert!(wait_readable(&b, Duration::from_secs(30)).unwrap());
+        assert_eq!(b.recv(&mut buffer), Ok(5));
+        assert_eq!(&buffer[..5], b"there");
+    }
 }

@@ -15,7 +15,7 @@ use clap::{Args, FromArgMatches, ValueEnum};
 use serde_json::{Map, Value, json};
 
 use super::rounds::{Sampler, Schedule, Trial, rows_of_trials, sample};
-use super::{Claim, Experiment, Findings, Lab, Measurement, Roles, Row, Step};
+use super::{Claim, Experiment, Findings, Lab, Measurement, Roles, Row, Skip, Step};
 use crate::caveat::Caveat;
 use crate::clock::Monotonic;
 use crate::measure::round_trip;
@@ -119,14 +119,16 @@ impl Experiment for Options {
         let &server = lab.cpus.last().context("no CPU to run on")?;
         (lab.progress)(Step { name: "proof", done: 0, of: 1 });
         let proof = prove(&program, server, lab.stop)?;
-        let &[client, server] = lab.cpus.as_slice() else {
-            let why = "needs two CPUs, one for the client and one for the server";
-            return Ok(Findings {
-                arms: self.sides().into_iter().map(|side| Row::skipped(side.name(), why)).collect(),
-                claims: proof,
-                caveats: vec![Caveat::OneCpu],
-                ..Findings::default()
-            });
+        let [client, server] = match lab.two_cpus(["client", "server"]) {
+            Ok(cpus) => cpus,
+            Err(Skip(why)) => {
+                return Ok(Findings {
+                    arms: self.sides().into_iter().map(|side| Row::skipped(side.name(), &why)).collect(),
+                    claims: proof,
+                    caveats: vec![Caveat::OneCpu],
+                    ..Findings::default()
+                });
+            }
         };
         let mut racers = Vec::new();
         for side in self.sides() {

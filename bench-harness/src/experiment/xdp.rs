@@ -3,7 +3,6 @@
 
 use std::cell::RefCell;
 use std::net::SocketAddrV4;
-use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -14,17 +13,19 @@ use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 use serde_json::{Map, Value};
 
 use super::rounds::{Sampler, Trial, sample_arms};
-use super::{Claim, Effort, Experiment, Findings, Lab, Measurement, Roles, Row, Schedule, Skip};
+use super::{Claim, Experiment, Findings, Lab, Measurement, Roles, Row, Schedule, Skip};
 use crate::caveat::Caveat;
 use crate::filter;
 use crate::frame::Stamp;
-use crate::oneway::{self, KernelInbox, Stream, Tally, XskInbox};
+use crate::oneway::{self, Course, Inbox, PATIENCE, Received, Tally};
+use crate::packet::udp_payload;
 use crate::samples::Samples;
 use crate::sys::bpf::{Attachment, Hook, Program};
 use crate::sys::xsk::Xsk;
 use crate::table::Table;
 use crate::text::{self, Refused};
 use crate::veth::{Pair, QUEUE};
+use crate::wire::{Socket, wait_readable};
 
 /// The row of the table.
 pub const MEASUREMENT: Measurement = Measurement {
@@ -40,8 +41,7 @@ const QUICK: Schedule = Schedule { rounds: 2, warmup: 20, n: 1_000, time: None }
 /// Where datagrams go. Nobody else is in the receiver's namespace.
 const PORT: u16 = 7777;
 
-/// How long a kernel socket that waits does so before it looks whether the stream is over.
-const PATIENCE: Duration = Duration::from_millis(100);
+const ROLES: [&str; 2] = ["sender", "receiver"];
 
 /// What is expected of the medians, on any host: waking up is the larger part, and that of AF_XDP is no quicker.
 const WAKING_UP: f64 = 2.0;
@@ -111,33 +111,18 @@ impl Way {
     }
 }
 
-impl Options {
-    fn schedule(&self, effort: &Effort) -> Schedule {
-        let schedule = effort.shared(REAL, QUICK);
-        match schedule.time {
-            // One after the other: so many fit into the time.
-            Some(time) => {
-                let fit = u64::try_from(time.as_nanos() / self.gap.as_nanos()).unwrap_or(u64::MAX);
-                Schedule { n: fit.clamp(1, schedule.n), time: None, ..schedule }
-            }
-            None => schedule,
-        }
-    }
-}
-
 impl Experiment for Options {
     fn roles(&self) -> Roles {
-        Roles::Each(&["sender", "receiver"])
+        Roles::Each(&ROLES)
     }
 
     fn run(&self, lab: &Lab<'_>) -> anyhow::Result<Findings> {
-        let schedule = self.schedule(&lab.effort);
-        let (arms, caveats) = match lab.cpus[..] {
-            [sender, receiver] => match Pair::new() {
-                Ok(pair) => self.measure(&pair, [sender, receiver], schedule, lab)?,
+        let (arms, caveats) = match lab.two_cpus(ROLES) {
+            Ok(cpus) => match Pair::new() {
+                Ok(pair) => self.measure(&pair, Course { cpus, interval: self.gap }, lab)?,
                 Err(refused) => (skip_all(&explain(refused)), Vec::new()),
             },
-            _ => (skip_all("needs two CPUs, one for the sender and one for the receiver"), Vec::new()),
+            Err(Skip(why)) => (skip_all(&why), Vec::new()),
         };
         let mut findings = Findings { arms, caveats, ..Findings::default() };
         findings.summary = Map::from_iter([
@@ -146,23 +131,17 @@ impl Experiment for Options {
         ]);
         findings.claims = claims(&findings);
         findings.tables.extend(table(&findings.arms));
-        findings.caveats.extend(losses(&findings.arms));
+        findings.caveats.extend(oneway::caveats(&findings.arms));
         Ok(findings)
     }
 }
 
 impl Options {
-    fn measure(
-        &self,
-        pair: &Pair,
-        cpus: [u32; 2],
-        schedule: Schedule,
-        lab: &Lab<'_>,
-    ) -> anyhow::Result<(Vec<Row>, Vec<Caveat>)> {
+    fn measure(&self, pair: &Pair, course: Course, lab: &Lab<'_>) -> anyhow::Result<(Vec<Row>, Vec<Caveat>)> {
         let tap = Tap::new(pair, self.xdp_mode.hook());
-        let mut receivers = Way::ALL.map(|way| Receiver { way, pair, tap: &tap, cpus, gap: self.gap });
+        let mut receivers = Way::ALL.map(|way| Receiver { way, pair, tap: &tap, course });
         let mut samplers = receivers.each_mut().map(|receiver| receiver as &mut dyn Sampler);
-        sample_arms(&mut samplers, schedule, lab)
+        sample_arms(&mut samplers, course.fit(lab.effort.shared(REAL, QUICK)), lab)
     }
 }
 
@@ -205,8 +184,7 @@ struct Receiver<'a> {
     way: Way,
     pair: &'a Pair,
     tap: &'a Result<Tap, Refused>,
-    cpus: [u32; 2],
-    gap: Duration,
+    course: Course,
 }
 
 impl Sampler for Receiver<'_> {
@@ -215,23 +193,14 @@ impl Sampler for Receiver<'_> {
     }
 
     fn trial(&mut self, trial: &Trial<'_>, samples: &mut Samples) -> anyhow::Result<Map<String, Value>> {
-        let stream = Stream { count: trial.warmup + trial.n, gap: self.gap };
         let target = self.pair.receiver.at(PORT);
-        let outlet = self.pair.sender.run(|| connected(target)).map_err(Refused::to("open the sender's socket"))?;
-        let sample = |stamp: Stamp, ns| {
-            if stamp.seq >= trial.warmup {
-                samples.record(ns);
-            }
-        };
-        let kernel = |spin: bool| {
-            let socket = self.pair.receiver.run(|| bound(target, spin));
-            socket.map(KernelInbox).map_err(Refused::to("open the receiver's socket"))
-        };
+        let mut outlet = self.pair.sender.run(|| connected(target)).map_err(Refused::to("open the sender's socket"))?;
         let polls = match self.way {
             Way::UdpBlock | Way::UdpSpin => {
-                let mut inbox = kernel(self.way == Way::UdpSpin)?;
-                let tally = oneway::run(&outlet, &mut inbox, self.cpus, stream, trial.stop, sample)?;
-                return Ok(figures(stream, tally, None));
+                let spin = self.way == Way::UdpSpin;
+                let socket = self.pair.receiver.run(|| bound(target, spin));
+                let inbox = socket.map_err(Refused::to("open the receiver's socket"))?;
+                return Ok(figures(self.course.run(trial, samples, &mut outlet, || Ok(inbox))?, None));
             }
             Way::XdpPoll => true,
             Way::XdpSpin => false,
@@ -244,25 +213,52 @@ impl Sampler for Receiver<'_> {
         while socket.receive(|_| ()).is_some() {}
         let before = statistics(&socket)?;
         let attachment = tap.attach(self.pair).map_err(|refused| Skip(explain(refused)))?;
-        let mut inbox = XskInbox { socket: &mut socket, port: PORT, polls };
-        let tally = oneway::run(&outlet, &mut inbox, self.cpus, stream, trial.stop, sample)?;
+        let inbox = XskInbox { socket: &mut socket, port: PORT, polls };
+        let tally = self.course.run(trial, samples, &mut outlet, || Ok(inbox))?;
         drop(attachment);
-        Ok(figures(stream, tally, Some((before, statistics(&socket)?))))
+        Ok(figures(tally, Some((before, statistics(&socket)?))))
     }
 }
 
-fn connected(target: SocketAddrV4) -> Result<OwnedFd, Errno> {
-    let socket = net::socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
-    net::connect(&socket, &target)?;
-    Ok(socket)
+/// How an AF_XDP socket is received from.
+struct XskInbox<'a> {
+    socket: &'a mut Xsk,
+    /// The UDP port that is listened to.
+    port: u16,
+    /// Sleep in poll(2) when the ring is empty, instead of looking again.
+    polls: bool,
 }
 
-fn bound(address: SocketAddrV4, spin: bool) -> Result<OwnedFd, Errno> {
+impl Inbox for XskInbox<'_> {
+    #[inline]
+    fn next(&mut self) -> Result<Received, Errno> {
+        let port = self.port;
+        let mut look = || self.socket.receive(|frame| udp_payload(frame, port).ok().and_then(Stamp::of));
+        if let Some(stamp) = look() {
+            return Ok(stamp.into());
+        }
+        if !self.polls {
+            return Ok(Received::Nothing);
+        }
+        match wait_readable(&*self.socket, PATIENCE) {
+            Ok(_) | Err(Errno::INTR) => Ok(Received::Nothing),
+            Err(errno) => Err(errno),
+        }
+    }
+}
+
+fn connected(target: SocketAddrV4) -> Result<Socket, Errno> {
+    let socket = net::socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    net::connect(&socket, &target)?;
+    Ok(socket.into())
+}
+
+fn bound(address: SocketAddrV4, spin: bool) -> Result<Socket, Errno> {
     let flags = if spin { SocketFlags::CLOEXEC | SocketFlags::NONBLOCK } else { SocketFlags::CLOEXEC };
     let socket = net::socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)?;
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(PATIENCE))?;
     net::bind(&socket, &address)?;
-    Ok(socket)
+    Ok(socket.into())
 }
 
 /// What the kernel counts at an AF_XDP socket, by the names that it has for it.
@@ -274,8 +270,7 @@ fn counters(of: &XdpStatistics) -> [Option<u64>; STATISTICS.len()] {
 }
 
 /// What a trial counted; of an AF_XDP socket what its counters rose by.
-fn figures(stream: Stream, tally: Tally, socket: Option<(XdpStatistics, XdpStatistics)>) -> Map<String, Value> {
-    let own = [("sent", stream.count), ("lost", tally.lost), ("foreign", tally.foreign)];
+fn figures(tally: Tally, socket: Option<(XdpStatistics, XdpStatistics)>) -> Map<String, Value> {
     let kernels = socket.iter().flat_map(|(before, after)| {
         let rises = counters(before)
             .into_iter()
@@ -283,7 +278,8 @@ fn figures(stream: Stream, tally: Tally, socket: Option<(XdpStatistics, XdpStati
             .map(|(before, after)| Some(after?.saturating_sub(before?)));
         STATISTICS.into_iter().zip(rises).filter_map(|(name, rise)| Some((name, rise?)))
     });
-    own.into_iter().chain(kernels).map(|(name, count)| (name.to_owned(), count.into())).collect()
+    let kernels = kernels.map(|(name, count)| (name.to_owned(), count.into()));
+    tally.figures().into_iter().chain(kernels).collect()
 }
 
 fn claims(findings: &Findings) -> Vec<Claim> {
@@ -310,16 +306,6 @@ fn table(arms: &[Row]) -> Option<Table> {
     (!table.rows.is_empty()).then_some(table)
 }
 
-/// The arms that lost something.
-fn losses(arms: &[Row]) -> Vec<Caveat> {
-    let count = |row: &Row, name| row.figures.get(name).and_then(Value::as_u64);
-    let lossy = arms.iter().filter_map(|row| {
-        let (lost, sent) = (count(row, "lost")?, count(row, "sent")?);
-        (lost > 0).then(|| Caveat::Lost { arm: row.name.clone(), lost, sent })
-    });
-    lossy.collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::UdpSocket;
@@ -327,7 +313,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::oneway::{Inbox, Received};
+    use crate::experiment::Effort;
     use crate::veth::End;
     use crate::veth::tests::pair;
 
@@ -406,11 +392,10 @@ mod tests {
             expect(300, &mut xsk);
         }
         let before = xsk.statistics().unwrap();
-        let stream = Stream { count: 600, gap: Duration::ZERO };
-        send(stream.count);
+        send(600);
         // Which counter a full ring without free chunks falls to is the kernel's affair. It may take its time.
         let dropped = |xsk: &Xsk| {
-            let counted = figures(stream, Tally::default(), Some((before, xsk.statistics().unwrap())));
+            let counted = figures(Tally::default(), Some((before, xsk.statistics().unwrap())));
             STATISTICS.iter().filter_map(|name| counted[*name].as_u64()).max()
         };
         let deadline = Instant::now() + Duration::from_secs(30);
@@ -424,16 +409,6 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_as_many_datagrams_as_fit() {
-        let options = Options { gap: Duration::from_millis(1), xdp_mode: Mode::Skb };
-        let timed = Effort { time: Some(Duration::from_secs(10)), ..Effort::default() };
-        assert_eq!(options.schedule(&timed), Schedule { n: 2_000, ..REAL });
-        assert_eq!(options.schedule(&Effort::default()), Schedule { n: 4_000, ..REAL });
-        let slow = Options { gap: Duration::from_secs(60), ..options };
-        assert_eq!(slow.schedule(&timed).n, 1);
-    }
-
-    #[test]
     fn one_cpu_is_not_enough() {
         let options = Options { gap: Duration::from_millis(1), xdp_mode: Mode::Skb };
         let (stop, effort) = (AtomicBool::new(false), Effort::default());
@@ -443,11 +418,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lost_is_said() {
-        let counted = |lost| figures(Stream { count: 100, gap: Duration::ZERO }, Tally { lost, foreign: 2 }, None);
+    fn what_was_counted_is_said() {
+        let counted = |lost| figures(Tally { sent: 100, lost, foreign: 2, ..Tally::default() }, None);
         let row = |way: Way, lost| Row { name: way.name().to_owned(), figures: counted(lost), ..Row::default() };
         let arms = [row(Way::UdpBlock, 0), row(Way::UdpSpin, 7), Row::skipped("xdp-poll", "no")];
-        assert_eq!(losses(&arms), [Caveat::Lost { arm: "udp-spin".to_owned(), lost: 7, sent: 100 }]);
         let table = table(&arms).unwrap().to_string();
         let line = table.lines().last().unwrap();
         assert_eq!(line.split_whitespace().collect::<Vec<_>>(), ["udp-spin", "100", "7", "2", "-", "-", "-", "-"]);

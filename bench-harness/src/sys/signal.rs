@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use libc::{SIG_UNBLOCK, SIGINT, SIGTERM, c_int};
 use rustix::io::Errno;
 
+use super::check;
+
 static STOP: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn on_stop(_signal: c_int) {
@@ -53,14 +55,6 @@ pub fn keep_children() -> Result<(), Errno> {
     let action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
     // SAFETY: `action` is initialised and outlives the call; the old action is not asked for.
     check(unsafe { libc::sigaction(libc::SIGCHLD, &raw const action, ptr::null_mut()) })
-}
-
-fn check(result: c_int) -> Result<(), Errno> {
-    if result == 0 { Ok(()) } else { Err(last_errno()) }
-}
-
-fn last_errno() -> Errno {
-    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
 #[cfg(test)]

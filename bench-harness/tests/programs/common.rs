@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 /// Long enough for anything that will happen at all.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -142,4 +143,26 @@ pub(crate) fn line(from: &mut impl Read) -> String {
         }
     }
     String::from_utf8(line).unwrap()
+}
+
+/// Runs a measurement as a smoke test, and returns its report.
+pub(crate) fn quick(args: &[&str]) -> Value {
+    let (code, out, err) = run(bench().args(args).args(["--ungated", "--quick", "--format", "json"]));
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{args:?}: {out}");
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["measurement"], args[0]);
+    report
+}
+
+/// The arms of a report, all of which are expected: those that were measured.
+pub(crate) fn measured(report: &Value, expected: &[&str]) -> Vec<Value> {
+    let arms = report["arms"].as_array().unwrap();
+    let names: Vec<_> = arms.iter().map(|arm| arm["name"].as_str().unwrap()).collect();
+    assert_eq!(names, expected);
+    let (skipped, measured): (Vec<_>, Vec<_>) = arms.iter().cloned().partition(|arm| arm["skipped"].is_string());
+    for arm in skipped {
+        println!("{}: skipped: {}", arm["name"], arm["skipped"]);
+        assert_eq!(arm.as_object().unwrap().len(), 2, "{arm}");
+    }
+    measured
 }

@@ -1,29 +1,6 @@
 //! What things cost on this host, as built: every arm has its figures or says why it has none.
 
-use crate::common::{bench, run};
-use serde_json::Value;
-
-/// Runs a measurement as a smoke test.
-fn quick(args: &[&str]) -> Value {
-    let (code, out, err) = run(bench().args(args).args(["--ungated", "--quick", "--format", "json"]));
-    assert_eq!((code, err.as_str()), (Some(0), ""), "{args:?}: {out}");
-    let report: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(report["measurement"], args[0]);
-    report
-}
-
-/// The arms of a report, all of which are expected: those that were measured, with their names.
-fn measured(report: &Value, expected: &[&str]) -> Vec<Value> {
-    let arms = report["arms"].as_array().unwrap();
-    let names: Vec<_> = arms.iter().map(|arm| arm["name"].as_str().unwrap()).collect();
-    assert_eq!(names, expected);
-    let (skipped, measured): (Vec<_>, Vec<_>) = arms.iter().cloned().partition(|arm| arm["skipped"].is_string());
-    for arm in skipped {
-        println!("{}: skipped: {}", arm["name"], arm["skipped"]);
-        assert_eq!(arm.as_object().unwrap().len(), 2, "{arm}");
-    }
-    measured
-}
+use crate::common::{measured, quick};
 
 #[test]
 fn syscalls() {
