@@ -6,6 +6,7 @@
 pub mod echo;
 pub mod faults;
 pub mod hiccups;
+pub mod privileges;
 pub mod rounds;
 pub mod syscalls;
 pub mod xdp;
@@ -14,6 +15,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ArgMatches;
+use quietcore::units::Bytes;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use thiserror::Error;
@@ -40,8 +42,14 @@ pub struct Measurement {
 }
 
 /// Every measurement, in the order in which they run.
-pub const MEASUREMENTS: &[Measurement] =
-    &[hiccups::MEASUREMENT, syscalls::MEASUREMENT, faults::MEASUREMENT, xdp::MEASUREMENT, echo::MEASUREMENT];
+pub const MEASUREMENTS: &[Measurement] = &[
+    hiccups::MEASUREMENT,
+    syscalls::MEASUREMENT,
+    faults::MEASUREMENT,
+    privileges::MEASUREMENT,
+    xdp::MEASUREMENT,
+    echo::MEASUREMENT,
+];
 
 /// A measurement ready to run.
 pub trait Experiment {
@@ -67,6 +75,8 @@ pub struct Lab<'a> {
     pub cpus: Vec<u32>,
     /// How much to measure, as far as the user said.
     pub effort: Effort,
+    /// What the plan says that the process will lock.
+    pub locked_memory: Option<Bytes>,
     /// Set when the user wants it to end.
     pub stop: &'a AtomicBool,
     /// Told what comes next, between trials and never during one.

@@ -10,6 +10,7 @@ use quietcore::output::{self, Detail, Format, Style};
 use quietcore::preflight::{Options, Packs, Preflight};
 use quietcore::report::{self, Finding, Report};
 use quietcore::rule::Level;
+use quietcore::units::Bytes;
 use serde::Serialize;
 use thiserror::Error;
 
@@ -53,6 +54,9 @@ pub struct Audit {
     pub hot: CpuList,
     /// The plan that the host was held against: a file, or `suggested` for the one that its topology suggests.
     pub plan: Option<String>,
+    /// What the plan says that the process will lock.
+    #[serde(skip)]
+    pub locked_memory: Option<Bytes>,
     /// Why there was no audit, where there was none.
     #[serde(skip)]
     pub missing: Option<String>,
@@ -104,7 +108,8 @@ pub fn audit(plan: Option<&Path>) -> anyhow::Result<Audit> {
     };
     let name = plan.map_or_else(|| SUGGESTED.to_owned(), |path| path.display().to_string());
     let report = format!("{lead}{}", rendered(&report)?);
-    Ok(Audit { verdict, failed, report, hot, plan: Some(name), missing: None })
+    let locked_memory = preflight.plan.locked_memory;
+    Ok(Audit { verdict, failed, report, hot, plan: Some(name), locked_memory, missing: None })
 }
 
 /// What did not pass and the summary, as `quietcore gate` prints them.

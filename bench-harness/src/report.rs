@@ -105,7 +105,8 @@ impl fmt::Display for Report {
         writeln!(f, "  steal       {}", known(&steal_ms.map(|ms| format!("{ms} ms"))))?;
         writeln!(f, "  load        {}", known(&load.map(|load| format!("{load:.2}"))))?;
         let cpus: Vec<String> = cpus.iter().map(|(role, cpu)| format!("{role} {cpu}")).collect();
-        writeln!(f, "  cpus        {}", cpus.join(", "))?;
+        let cpus = if cpus.is_empty() { "any".to_owned() } else { cpus.join(", ") };
+        writeln!(f, "  cpus        {cpus}")?;
         let failed = if audit.failed.is_empty() { String::new() } else { format!(": {}", audit.failed.join(", ")) };
         writeln!(f, "  audit       {}{failed}\n", audit.verdict)?;
         for table in &self.findings.tables {
@@ -151,7 +152,10 @@ fn percentiles(rows: &[Row]) -> Option<Table> {
 fn plain_row(f: &mut fmt::Formatter<'_>, row: &Row) -> fmt::Result {
     match (&row.skipped, row.figures.get("result")) {
         (Some(why), _) => writeln!(f, "{}: skipped: {why}", row.name),
-        (None, Some(result)) => writeln!(f, "{}: {}", row.name, plain(result)),
+        (None, Some(result)) => {
+            let tried = row.figures.get("tried").map(|tried| format!(" ({})", plain(tried))).unwrap_or_default();
+            writeln!(f, "{}: {}{tried}", row.name, plain(result))
+        }
         (None, None) => Ok(()),
     }
 }

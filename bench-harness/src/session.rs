@@ -60,7 +60,13 @@ impl Session<'_> {
     pub fn measure(&self, name: &'static str, experiment: &dyn Experiment) -> anyhow::Result<Report> {
         let allowed = witness::allowed_cpus(std::process::id())?;
         let cast = Cast::of(name, experiment.roles(), self.cpus.as_ref(), &self.audit.hot, &allowed)?;
-        let lab = Lab { cpus: cast.chosen, effort: self.effort, stop: self.stop, progress: self.progress };
+        let lab = Lab {
+            cpus: cast.chosen,
+            effort: self.effort,
+            locked_memory: self.audit.locked_memory,
+            stop: self.stop,
+            progress: self.progress,
+        };
         let observation = Observation::begin(cast.played, self.audit.clone());
         // A terminal sends its Ctrl-C to the children too, and what ends first need not be this program.
         let findings = experiment.run(&lab);

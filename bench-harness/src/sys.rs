@@ -14,7 +14,9 @@ pub mod child;
 pub mod counter;
 pub mod memory;
 pub mod netns;
+pub mod scheduler;
 pub mod signal;
+pub mod sockopt;
 pub mod xsk;
 
 use rustix::io::Errno;

@@ -16,6 +16,20 @@ pub fn strerror(errno: Errno) -> String {
     text
 }
 
+/// The C name of an error, such as `EPERM`, or `errno N` where it has none that is known here.
+pub fn errno_name(errno: Errno) -> String {
+    // Answers of sockets; the rest is what kernel files answer too.
+    let name = match errno {
+        Errno::AFNOSUPPORT => Some("EAFNOSUPPORT"),
+        Errno::NOBUFS => Some("ENOBUFS"),
+        Errno::NOPROTOOPT => Some("ENOPROTOOPT"),
+        Errno::PROTONOSUPPORT => Some("EPROTONOSUPPORT"),
+        Errno::SOCKTNOSUPPORT => Some("ESOCKTNOSUPPORT"),
+        other => quietcore::reading::errno_name(other),
+    };
+    name.map_or_else(|| format!("errno {}", errno.raw_os_error()), str::to_owned)
+}
+
 /// A time on the command line: `2s`, `20m`, `1h 30m`, `200ns`, and a bare number of nanoseconds.
 pub fn time(text: &str) -> Result<Duration, String> {
     match text.parse() {
@@ -67,6 +81,13 @@ mod tests {
     fn texts_carry_no_number() {
         assert_eq!(strerror(Errno::ADDRINUSE), "Address already in use");
         assert_eq!(strerror(Errno::CONNREFUSED), "Connection refused");
+    }
+
+    #[test]
+    fn names_of_errors() {
+        let names = [Errno::PERM, Errno::AFNOSUPPORT, Errno::NOSYS, Errno::XFULL].map(errno_name);
+        assert_eq!(names[..3], ["EPERM", "EAFNOSUPPORT", "ENOSYS"]);
+        assert!(names[3].starts_with("errno "), "{}", names[3]);
     }
 
     #[test]

@@ -327,7 +327,8 @@ mod tests {
         let announced = RefCell::new(Vec::new());
         let stop = AtomicBool::new(false);
         let progress = |step: Step<'_>| announced.borrow_mut().push((step.name.to_owned(), step.done, step.of));
-        let lab = Lab { cpus: vec![0], effort: Effort::default(), stop: &stop, progress: &progress };
+        let lab =
+            Lab { cpus: vec![0], effort: Effort::default(), locked_memory: None, stop: &stop, progress: &progress };
         let result = with(&lab);
         (result, announced.into_inner())
     }

@@ -412,7 +412,8 @@ mod tests {
     fn one_cpu_is_not_enough() {
         let options = Options { gap: Duration::from_millis(1), xdp_mode: Mode::Skb };
         let (stop, effort) = (AtomicBool::new(false), Effort::default());
-        let findings = options.run(&Lab { cpus: vec![0], effort, stop: &stop, progress: &|_| () }).unwrap();
+        let findings =
+            options.run(&Lab { cpus: vec![0], effort, locked_memory: None, stop: &stop, progress: &|_| () }).unwrap();
         assert_eq!(findings.arms.iter().filter(|row| row.skipped.is_some()).count(), 4);
         assert!(findings.claims.is_empty() && findings.tables.is_empty());
     }

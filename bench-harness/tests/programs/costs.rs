@@ -24,3 +24,16 @@ fn faults() {
         assert!(arm["name"] != "unlocked" || arm["faults"].as_u64().unwrap() >= 64, "{arm}");
     }
 }
+
+#[test]
+fn privileges() {
+    let report = quick(&["privileges"]);
+    let names = ["SCHED_FIFO", "SO_BUSY_POLL", "mlockall", "cpu_dma_latency", "io_uring", "AF_XDP"];
+    let arms = measured(&report, &names);
+    assert_eq!(arms.len(), names.len());
+    for arm in arms {
+        let result = arm["result"].as_str().unwrap();
+        assert!(result == "ok" || result.starts_with('E'), "{arm}");
+    }
+    assert_eq!(report["claims"], serde_json::json!([]));
+}
