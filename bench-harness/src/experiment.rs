@@ -9,6 +9,7 @@ pub mod hiccups;
 pub mod privileges;
 pub mod rounds;
 pub mod syscalls;
+pub mod uring;
 pub mod xdp;
 
 use std::fmt::Write as _;
@@ -45,6 +46,7 @@ pub struct Measurement {
 pub const MEASUREMENTS: &[Measurement] = &[
     hiccups::MEASUREMENT,
     syscalls::MEASUREMENT,
+    uring::MEASUREMENT,
     faults::MEASUREMENT,
     privileges::MEASUREMENT,
     xdp::MEASUREMENT,

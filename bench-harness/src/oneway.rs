@@ -24,7 +24,8 @@ use crate::experiment::rounds::{Schedule, Trial};
 use crate::experiment::{Interrupted, Row};
 use crate::frame::{FRAME_BYTES, Stamp};
 use crate::samples::Samples;
-use crate::text::strerror;
+use crate::table::Table;
+use crate::text::{self, strerror};
 use crate::threads::{Peer, pair};
 use crate::wire::{Socket, Wire};
 
@@ -202,6 +203,22 @@ pub fn caveats(arms: &[Row]) -> Vec<Caveat> {
         Some(lost.into_iter().chain(backwards))
     };
     arms.iter().filter_map(of).flatten().collect()
+}
+
+/// What was counted beside the times, an arm a line; nothing where nothing was measured.
+pub fn table(title: &str, arms: &[Row]) -> Option<Table> {
+    let figures = ["sent", "lost", "out_of_order", "duplicates", "missed_slots"].map(|figure| (figure, 0));
+    let mut table = Table::new(title, &["", "sent", "lost", "out of\norder", "dupli-\ncates", "missed\nslots"]);
+    arms.iter().filter(|row| row.skipped.is_none()).for_each(|row| table.push(row, &figures));
+    (!table.rows.is_empty()).then_some(table)
+}
+
+/// A time from one message to the next, on the command line.
+pub fn interval(text: &str) -> Result<Duration, String> {
+    /// A shorter interval is none that a sender can keep to.
+    const SHORTEST: Duration = Duration::from_micros(1);
+    let time = text::time(text)?;
+    if time >= SHORTEST { Ok(time) } else { Err(format!("shorter than {SHORTEST:?}")) }
 }
 
 /// The slots of the sender's schedule.

@@ -17,6 +17,7 @@ pub mod netns;
 pub mod scheduler;
 pub mod signal;
 pub mod sockopt;
+pub mod uring;
 pub mod xsk;
 
 use rustix::io::Errno;

@@ -46,11 +46,16 @@ impl Mapping {
         Ok(())
     }
 
+    /// The first byte; as many bytes as are open may be accessed through it.
+    pub(super) fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.start.as_ptr().cast()
+    }
+
     /// What may be accessed.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         // SAFETY: the first `opened` bytes are mapped readable and writable, hold zeroes or what was written through here,
         // and belong to nobody else; the slice borrows the mapping, so that it is neither unmapped nor aliased meanwhile.
-        unsafe { slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.opened) }
+        unsafe { slice::from_raw_parts_mut(self.as_mut_ptr(), self.opened) }
     }
 }
 

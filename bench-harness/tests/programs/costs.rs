@@ -1,6 +1,7 @@
 //! What things cost on this host, as built: every arm has its figures or says why it has none.
 
 use crate::common::{measured, quick};
+use serde_json::Value;
 
 #[test]
 fn syscalls() {
@@ -36,4 +37,18 @@ fn privileges() {
         assert!(result == "ok" || result.starts_with('E'), "{arm}");
     }
     assert_eq!(report["claims"], serde_json::json!([]));
+}
+
+/// The counts of a message's way, and percentiles in their order.
+fn assert_trips(arm: &Value) {
+    let figure = |name: &str| arm[name].as_u64().unwrap();
+    let ladder = ["min", "p50", "p90", "p99", "p99.9", "max"].map(figure);
+    assert!(ladder[0] > 0 && ladder.is_sorted(), "{arm}");
+    assert_eq!((figure("sent"), figure("n") + figure("lost") + figure("backwards")), (20, 20), "{arm}");
+}
+
+#[test]
+fn uring() {
+    let report = quick(&["uring", "-n", "20"]);
+    measured(&report, &["block", "single", "multishot", "sqpoll"]).iter().for_each(assert_trips);
 }
