@@ -48,6 +48,10 @@ pub enum Caveat {
         /// How many.
         count: u64,
     },
+    /// The latency request was held, and changed the whole host meanwhile. Holds the arm.
+    HostChanged(&'static str),
+    /// The latency request made no difference that it could make. Holds the reasons.
+    CapInert(Vec<String>),
     /// More gaps came than are kept each by itself. Their number, over all meters.
     GapsBinned(u64),
     /// The CPU's counter cannot be trusted. Holds the reason.
@@ -84,6 +88,8 @@ impl Caveat {
             Caveat::StoreFull { .. } => "store-full",
             Caveat::Lost { .. } => "lost",
             Caveat::ClocksDiffer { .. } => "clocks-differ",
+            Caveat::HostChanged(_) => "host-changed",
+            Caveat::CapInert(_) => "cap-inert",
             Caveat::GapsBinned(_) => "gaps-binned",
             Caveat::SlowCounter(_) => "slow-counter",
             Caveat::Backwards(_) => "counter-backwards",
@@ -130,6 +136,14 @@ impl Caveat {
                 format!(
                     "{arm}: {count} messages arrived before they left: the CPUs' clocks differ, and no one-way time is to be trusted"
                 )
+            }
+            Caveat::HostChanged(arm) => {
+                format!(
+                    "{arm}: /dev/cpu_dma_latency was held at 0 during its turns, which kept every CPU of the host from its deeper idle states; it is released"
+                )
+            }
+            Caveat::CapInert(why) => {
+                format!("a held /dev/cpu_dma_latency changes nothing here: {}", why.join("; and "))
             }
             Caveat::GapsBinned(count) => {
                 format!(

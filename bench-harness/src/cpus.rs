@@ -37,6 +37,12 @@ impl FromIterator<u32> for CpuList {
     }
 }
 
+impl From<u32> for CpuList {
+    fn from(cpu: u32) -> CpuList {
+        CpuList(vec![cpu])
+    }
+}
+
 impl FromStr for CpuList {
     type Err = NotACpuList;
 

@@ -9,6 +9,7 @@ pub mod hiccups;
 pub mod privileges;
 pub mod rounds;
 pub mod syscalls;
+pub mod tuning;
 pub mod uring;
 pub mod xdp;
 
@@ -49,6 +50,7 @@ pub const MEASUREMENTS: &[Measurement] = &[
     uring::MEASUREMENT,
     faults::MEASUREMENT,
     privileges::MEASUREMENT,
+    tuning::MEASUREMENT,
     xdp::MEASUREMENT,
     echo::MEASUREMENT,
 ];

@@ -21,6 +21,8 @@ pub mod gaps;
 pub mod gate;
 pub mod invocation;
 pub mod lab;
+pub mod latency;
+pub mod load;
 pub mod locked;
 pub mod measure;
 pub mod netlink;

@@ -12,6 +12,7 @@ use anyhow::{Context, anyhow, bail, ensure};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::cpus::CpuList;
 use crate::experiment::Interrupted;
 use crate::sys::child;
 use crate::wire::wait_readable;
@@ -87,7 +88,7 @@ impl Server {
         };
         command.args(["--port", &port.to_string()]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = child::spawn(&mut command, cpu).with_context(|| match cpu {
+        let mut child = child::spawn(&mut command, cpu.map(CpuList::from)).with_context(|| match cpu {
             Some(cpu) => format!("cannot start {} on CPU {cpu}", program.display()),
             None => format!("cannot start {}", program.display()),
         })?;

@@ -1,7 +1,6 @@
 //! What this process may ask the kernel for. Each thing is asked for once, in the way a latency-critical process does, and
 //! given back at once: nothing on the host is changed.
 
-use std::fs::OpenOptions;
 use std::thread;
 
 use anyhow::anyhow;
@@ -13,6 +12,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use serde_json::json;
 
 use super::{Experiment, Findings, Lab, Measurement, Roles, Row, Step};
+use crate::latency;
 use crate::locked::{self, Locked};
 use crate::sys::memory::Mapping;
 use crate::sys::scheduler::run_as_fifo;
@@ -66,8 +66,9 @@ fn privileges(bytes: Bytes, is_planned: bool, limit: Bytes) -> Vec<Privilege> {
         },
         Privilege {
             name: "cpu_dma_latency",
-            tried: "opening /dev/cpu_dma_latency for writing: its owner".to_owned(),
-            ask: |_| latency_request(),
+            tried: format!("opening {} for writing: its owner", latency::DEVICE),
+            // Nothing is written, and so nothing is requested.
+            ask: |_| latency::open().map(drop).map_err(|error| errno_of(&error)),
         },
         Privilege {
             name: "io_uring",
@@ -123,12 +124,6 @@ fn lock(bytes: Bytes) -> Result<(), Errno> {
     let len = usize::try_from(bytes.0).map_err(|_| Errno::NOMEM)?;
     let _locked = Locked::on_fault()?;
     Mapping::reserve(len.max(1)).map(drop)
-}
-
-/// Opens the device and closes it. Opening adds a request for the default, which is no limit; only a write changes it.
-fn latency_request() -> Result<(), Errno> {
-    let opened = OpenOptions::new().write(true).open("/dev/cpu_dma_latency");
-    opened.map(drop).map_err(|error| errno_of(&error))
 }
 
 fn errno_of(error: &std::io::Error) -> Errno {

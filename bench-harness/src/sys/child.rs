@@ -7,13 +7,13 @@ use std::process::{Child, Command};
 use rustix::io::Errno;
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
-use crate::cpus;
+use crate::cpus::{self, CpuList};
 
-/// Starts `command`, on `cpu` only where one is given, and lets the kernel kill it when the calling thread ends.
+/// Starts `command`, on `cpus` only where any are given, and lets the kernel kill it when the calling thread ends.
 ///
 /// The affinity is set in the child before `exec`, so that the program itself never runs anywhere else. Must be called
 /// from a thread that lives as long as the child is wanted: the kernel's "parent" is that thread.
-pub fn spawn(command: &mut Command, cpu: Option<u32>) -> io::Result<Child> {
+pub fn spawn(command: &mut Command, cpus: Option<CpuList>) -> io::Result<Child> {
     let parent = getpid();
     let prepare = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -21,8 +21,8 @@ pub fn spawn(command: &mut Command, cpu: Option<u32>) -> io::Result<Child> {
         if getppid() != Some(parent) {
             return Err(Errno::SRCH.into());
         }
-        match cpu {
-            Some(cpu) => Ok(cpus::pin(u64::from(cpu))?),
+        match &cpus {
+            Some(cpus) => Ok(cpus::pin_to(cpus)?),
             None => Ok(()),
         }
     };

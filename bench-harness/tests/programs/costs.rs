@@ -1,6 +1,12 @@
 //! What things cost on this host, as built: every arm has its figures or says why it has none.
 
-use crate::common::{measured, quick};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::common::{PATIENCE, bench, measured, quick, run, signal, wait};
+use rustix::process::Signal;
 use serde_json::Value;
 
 #[test]
@@ -51,4 +57,71 @@ fn assert_trips(arm: &Value) {
 fn uring() {
     let report = quick(&["uring", "-n", "20"]);
     measured(&report, &["block", "single", "multishot", "sqpoll"]).iter().for_each(assert_trips);
+}
+
+#[test]
+fn tuning() {
+    let report = quick(&["tuning", "-n", "20"]);
+    let arms = measured(&report, &["stock", "capped", "loaded", "fenced"]);
+    arms.iter().for_each(assert_trips);
+    if !arms.is_empty() {
+        assert!(report["summary"]["dividend"].as_str().unwrap().starts_with("p99.9 as the host is: "));
+    }
+    let codes: Vec<_> = report["caveats"].as_array().unwrap().iter().map(|caveat| &caveat["code"]).collect();
+    let capped = arms.iter().any(|arm| arm["name"] == "capped");
+    assert_eq!(codes.iter().any(|code| *code == "host-changed"), capped, "{codes:?}");
+}
+
+/// A folder with a program called stress-ng, which notes its number and does nothing else, for `PATH`.
+fn fake_load() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("stress-ng");
+    let pid = folder.path().join("pid");
+    let text = format!("#!/bin/sh\necho $$ >{0}.new && mv {0}.new {0}\nexec sleep 1000\n", pid.display());
+    std::fs::write(&program, text).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+    folder
+}
+
+#[test]
+fn a_load_ends_with_the_measurement_whatever_ends_that() {
+    for with in [Signal::INT, Signal::TERM, Signal::KILL] {
+        let folder = fake_load();
+        let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+        let mut bench = bench();
+        bench.args(["tuning", "--ungated", "--only", "loaded", "--load", "stress-ng", "-n", "10000000"]);
+        let mut bench = bench.env("PATH", path).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        let load = loop {
+            if let Ok(text) = std::fs::read_to_string(folder.path().join("pid")) {
+                break text.trim().to_owned();
+            }
+            if bench.try_wait().unwrap().is_some() {
+                println!("skipped: one CPU");
+                return;
+            }
+            assert!(Instant::now() < deadline, "no load");
+            thread::sleep(Duration::from_millis(5));
+        };
+        signal(&bench, with);
+        assert_eq!(wait(&mut bench).code(), if with == Signal::KILL { None } else { Some(130) });
+        // Gone, or a zombie that waits for whoever inherited it.
+        let is_alive =
+            || std::fs::read_to_string(format!("/proc/{load}/stat")).is_ok_and(|stat| !stat.contains(") Z "));
+        while is_alive() {
+            assert!(Instant::now() < deadline, "a load was left behind");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+#[test]
+fn a_load_that_is_not_installed_is_said_to_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = bench();
+    command.args(["tuning", "--ungated", "--quick", "-n", "20", "--load", "stress-ng", "--only", "loaded,fenced"]);
+    let (code, out, _) = run(command.args(["--format", "json"]).env("PATH", folder.path()));
+    assert_eq!(code, Some(0), "{out}");
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert!(measured(&report, &["loaded", "fenced"]).is_empty());
 }
