@@ -48,6 +48,8 @@ pub enum Caveat {
         /// How many.
         count: u64,
     },
+    /// A socket was told to poll, and there is nothing to poll. Holds the reasons.
+    BusyPollInert(Vec<String>),
     /// The latency request was held, and changed the whole host meanwhile. Holds the arm.
     HostChanged(&'static str),
     /// The latency request made no difference that it could make. Holds the reasons.
@@ -88,6 +90,7 @@ impl Caveat {
             Caveat::StoreFull { .. } => "store-full",
             Caveat::Lost { .. } => "lost",
             Caveat::ClocksDiffer { .. } => "clocks-differ",
+            Caveat::BusyPollInert(_) => "busy-poll-inert",
             Caveat::HostChanged(_) => "host-changed",
             Caveat::CapInert(_) => "cap-inert",
             Caveat::GapsBinned(_) => "gaps-binned",
@@ -144,6 +147,9 @@ impl Caveat {
             }
             Caveat::CapInert(why) => {
                 format!("a held /dev/cpu_dma_latency changes nothing here: {}", why.join("; and "))
+            }
+            Caveat::BusyPollInert(why) => {
+                format!("busy polling does nothing here: {}", why.join("; and "))
             }
             Caveat::GapsBinned(count) => {
                 format!(

@@ -108,7 +108,7 @@ fn accept_loop<D: Discipline>(listener: &OwnedFd, discipline: &D, stop: &AtomicB
             Err(errno) => return Err(Failure::of("accept")(errno)),
         };
         // A socket that refuses its options is a peer that is gone already.
-        if peer.set_nodelay().and_then(|()| peer.set_patience(PATIENCE)).is_ok() {
+        if peer.set_nodelay(true).and_then(|()| peer.set_patience(PATIENCE)).is_ok() {
             discipline.converse(&mut peer, stop);
         }
     }

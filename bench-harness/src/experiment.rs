@@ -6,10 +6,14 @@
 pub mod echo;
 pub mod faults;
 pub mod hiccups;
+pub mod nodelay;
+pub mod pingpong;
 pub mod privileges;
+pub mod receive;
 pub mod rounds;
 pub mod syscalls;
 pub mod tuning;
+pub mod udp_rtt;
 pub mod uring;
 pub mod xdp;
 
@@ -46,7 +50,11 @@ pub struct Measurement {
 /// Every measurement, in the order in which they run.
 pub const MEASUREMENTS: &[Measurement] = &[
     hiccups::MEASUREMENT,
+    pingpong::MEASUREMENT,
+    udp_rtt::MEASUREMENT,
+    nodelay::MEASUREMENT,
     syscalls::MEASUREMENT,
+    receive::MEASUREMENT,
     uring::MEASUREMENT,
     faults::MEASUREMENT,
     privileges::MEASUREMENT,

@@ -39,6 +39,7 @@ pub mod sys;
 pub mod table;
 pub mod text;
 pub mod threads;
+pub mod trips;
 pub mod veth;
 pub mod wait;
 pub mod wire;

@@ -52,9 +52,9 @@ impl Socket {
         net::accept_with(listener, flags | SocketFlags::CLOEXEC).map(Socket)
     }
 
-    /// Sends small messages at once instead of collecting them (`TCP_NODELAY`).
-    pub fn set_nodelay(&self) -> Result<(), Errno> {
-        sockopt::set_tcp_nodelay(&self.0, true)
+    /// Sends small messages at once instead of collecting them (`TCP_NODELAY`), or not.
+    pub fn set_nodelay(&self, at_once: bool) -> Result<(), Errno> {
+        sockopt::set_tcp_nodelay(&self.0, at_once)
     }
 
     /// Lets a blocking `recv` or `send` give up each `patience`, with `EAGAIN`: a signal that arrives just before the
@@ -74,7 +74,7 @@ impl Socket {
             Err(errno) => return Err(errno),
         }
         let socket = Socket(socket);
-        socket.set_nodelay()?;
+        socket.set_nodelay(true)?;
         Ok(socket)
     }
 

@@ -94,7 +94,7 @@ fn cost<D: Discipline>(discipline: &D) -> Cost {
     assert!(wait_readable(&listener, Duration::from_secs(30)).unwrap());
     let before = allocations();
     let socket = Socket::accept(&listener, discipline.accept_flags()).unwrap();
-    socket.set_nodelay().unwrap();
+    socket.set_nodelay(true).unwrap();
     let mut wire = Counted { socket, cost: Cost::default() };
     discipline.converse(&mut wire, &AtomicBool::new(false));
     let allocations = allocations() - before;

@@ -135,20 +135,36 @@ impl Trial<'_> {
         samples: &mut Samples,
         mut once: impl FnMut(u64) -> Result<u64, E>,
     ) -> Result<(), E> {
+        self.run_with_losses(clock, samples, |i| once(i).map(Some)).map(drop)
+    }
+
+    /// The same for what may come to nothing: that is no sample, and counts as one of the trial's. Returns how often it was
+    /// so after the warm-up.
+    #[inline]
+    pub fn run_with_losses<E: From<Interrupted>>(
+        &self,
+        clock: &impl Clock,
+        samples: &mut Samples,
+        mut once: impl FnMut(u64) -> Result<Option<u64>, E>,
+    ) -> Result<u64, E> {
         for i in 0..self.warmup {
             self.go_on()?;
             once(i)?;
         }
         let limit = self.time.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         let begin = clock.now_ns();
+        let mut lost = 0;
         for i in 0..self.n {
             self.go_on()?;
-            samples.record(once(self.warmup + i)?);
+            match once(self.warmup + i)? {
+                Some(ns) => samples.record(ns),
+                None => lost += 1,
+            }
             if limit.is_some_and(|limit| clock.now_ns().saturating_sub(begin) >= limit) {
                 break;
             }
         }
-        Ok(())
+        Ok(lost)
     }
 
     /// An error when the user wants it to end.

@@ -9,4 +9,5 @@ mod measure;
 mod noise;
 mod race;
 mod servers;
+mod trips;
 mod xdp;
