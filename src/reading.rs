@@ -154,6 +154,29 @@ fn escaped(text: &str, escape: impl Fn(char) -> String) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// A text as XML 1.0 takes it. Files of a host may hold anything: characters that XML cannot have, not even escaped, and
+/// those that a terminal would obey are written as Rust writes them (`\u{1b}`). In attributes, where a parser would make
+/// blanks of them, line ends are escaped.
+pub fn xml_escaped(text: &str, is_attribute: bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' if is_attribute => out.push_str("&quot;"),
+            '\t' if is_attribute => out.push_str("&#9;"),
+            '\n' if is_attribute => out.push_str("&#10;"),
+            // A parser would make a line feed of a bare one, in text too.
+            '\r' => out.push_str("&#13;"),
+            '\t' | '\n' => out.push(c),
+            c if is_obeyed(c) || matches!(c, '\u{fffe}' | '\u{ffff}') => out.extend(c.escape_unicode()),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
 /// The errnos that kernel files answer with, by their C names: those that may stand in `capture.toml`.
 const ERRNOS: &[(&str, Errno)] = &[
     ("EACCES", Errno::ACCESS),

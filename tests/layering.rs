@@ -31,7 +31,7 @@ const SEEN_BY_OUTPUT: &[&str] = &[
     "rule::pack::BASE",
     "reading::printable",
     "reading::printable_json",
-    "reading::is_obeyed",
+    "reading::xml_escaped",
 ];
 
 /// What a rule may not name: it is loaded before there is a host.

@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 use crate::fact::Cause;
-use crate::reading::is_obeyed;
+use crate::reading::xml_escaped;
 use crate::report::{Evidence, Finding, Report, Survey, Verdict};
 use crate::rule::Level;
 
@@ -146,7 +146,7 @@ impl Xml<'_> {
     fn tag<V: AsRef<str>>(&mut self, name: &str, attributes: &[(&str, V)], end: &str) -> io::Result<()> {
         write!(self.out, "{:indent$}<{name}", "", indent = 2 * self.depth)?;
         for (name, value) in attributes {
-            write!(self.out, " {name}=\"{}\"", escaped(value.as_ref(), true))?;
+            write!(self.out, " {name}=\"{}\"", xml_escaped(value.as_ref(), true))?;
         }
         write!(self.out, "{end}")
     }
@@ -170,7 +170,7 @@ impl Xml<'_> {
     /// An element with text, which keeps its lines.
     fn text(&mut self, name: &str, attributes: &Attributes<'_>, text: &str) -> io::Result<()> {
         self.tag(name, attributes, ">")?;
-        writeln!(self.out, "{}</{name}>", escaped(text, false))
+        writeln!(self.out, "{}</{name}>", xml_escaped(text, false))
     }
 
     fn properties<'a>(&mut self, properties: impl IntoIterator<Item = (&'a str, &'a str)>) -> io::Result<()> {
@@ -182,31 +182,10 @@ impl Xml<'_> {
     }
 }
 
-/// A text as XML 1.0 takes it. Files of a host may hold anything: characters that XML cannot have, not even escaped, and those
-/// that a terminal would obey are written as Rust writes them (`\u{1b}`). In attributes, where a parser would make blanks of them, line ends are escaped.
-fn escaped(text: &str, is_attribute: bool) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' if is_attribute => out.push_str("&quot;"),
-            '\t' if is_attribute => out.push_str("&#9;"),
-            '\n' if is_attribute => out.push_str("&#10;"),
-            // A parser would make a line feed of a bare one, in text too.
-            '\r' => out.push_str("&#13;"),
-            '\t' | '\n' => out.push(c),
-            c if is_obeyed(c) || matches!(c, '\u{fffe}' | '\u{ffff}') => out.extend(c.escape_unicode()),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reading::is_obeyed;
 
     #[test]
     fn any_text_is_xml_and_comes_back() {
