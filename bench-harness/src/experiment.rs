@@ -158,6 +158,9 @@ impl Findings {
 pub struct Row {
     /// The arm; `ARM-TRIAL`, trials counted from 1, where a trial is the result.
     pub name: String,
+    /// Which trial of its arm, where a trial is the result.
+    #[serde(skip)]
+    pub trial: Option<u32>,
     /// Why there are no figures.
     pub skipped: Option<String>,
     /// The unit of the percentiles.
@@ -191,6 +194,22 @@ impl Default for Raw {
 }
 
 impl Raw {
+    /// Was nothing kept, not even rounds without a gap?
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Raw::Samples(rounds) => rounds.is_empty(),
+            Raw::Gaps(rounds) => rounds.is_empty(),
+        }
+    }
+
+    /// The first line of its CSV.
+    pub fn columns(&self) -> &'static str {
+        match self {
+            Raw::Samples(_) => "round,ns",
+            Raw::Gaps(_) => "round,at_ns,ns",
+        }
+    }
+
     /// Every duration, round after round.
     pub fn durations(&self) -> Vec<u64> {
         match self {
@@ -228,6 +247,15 @@ pub struct Claim {
 }
 
 impl Claim {
+    /// What became of it: a word that says whether the run fails.
+    pub fn word(&self) -> &'static str {
+        match (self.holds, self.required) {
+            (true, _) => "holds",
+            (false, true) => "FAILS",
+            (false, false) => "does not hold",
+        }
+    }
+
     /// `LOW FIGURE < HIGH FIGURE`, or `≪` where `times` is more than 1: the ratio reaches it. `None` where one of the arms
     /// was skipped.
     pub fn below(findings: &Findings, low: &str, high: &str, figure: &str, times: f64) -> Option<Claim> {
@@ -257,6 +285,12 @@ impl Claim {
 }
 
 impl Row {
+    /// The arm, also where the row is one trial of it.
+    pub fn arm(&self) -> &str {
+        let trial = self.trial.and_then(|trial| self.name.strip_suffix(&trial.to_string())?.strip_suffix('-'));
+        trial.unwrap_or(&self.name)
+    }
+
     /// A figure by its name in the JSON, a percentile or another one.
     pub fn figure(&self, name: &str) -> Option<f64> {
         match self.figures.get(name) {

@@ -1,8 +1,9 @@
-//! Texts of the operating system, and what every program here does about a reader that has gone.
+//! Texts of the operating system and of markup, and what every program here does about a reader that has gone.
 
 use std::io;
 use std::time::Duration;
 
+use quietcore::reading::{printable, xml_escaped};
 use rustix::io::Errno;
 use thiserror::Error;
 
@@ -53,6 +54,11 @@ impl Refused {
     pub fn to(what: &'static str) -> impl Fn(Errno) -> Refused {
         move |errno| Refused { what, errno }
     }
+}
+
+/// A text as it stands in HTML and SVG, in an element or an attribute: it is shown and does nothing, whoever wrote it.
+pub fn markup(text: &str) -> String {
+    xml_escaped(&printable(text), true)
 }
 
 /// A closed pipe is no error: whoever read the output has seen enough.

@@ -266,7 +266,7 @@ struct Tally {
 
 impl Tally {
     fn of(racer: &Racer<'_>, rows: &[Row]) -> anyhow::Result<Tally> {
-        let own = |row: &&Row| row.name.rsplit_once('-').is_some_and(|(name, _)| name == racer.side.name());
+        let own = |row: &&Row| row.arm() == racer.side.name();
         let summaries = || rows.iter().filter(own).filter_map(|row| row.summary.as_ref());
         let messages = summaries().map(|summary| summary.n).sum();
         let p50s: Vec<u64> = summaries().map(|summary| summary.p50).collect();

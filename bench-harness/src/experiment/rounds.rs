@@ -242,7 +242,8 @@ pub fn rows_of_trials(taken: Vec<Taken>) -> Vec<Row> {
             let name = format!("{}-{trial}", arm.name);
             let summary = Summary::of(samples.as_slice());
             let raw = Raw::Samples(vec![samples]);
-            rows.push((trial, Row { name, skipped: None, unit: Some("ns"), summary, figures, raw }));
+            let row = Row { name, trial: Some(trial), unit: Some("ns"), summary, figures, raw, ..Row::default() };
+            rows.push((trial, row));
         }
     }
     rows.sort_by_key(|&(trial, _)| trial);
@@ -270,7 +271,7 @@ pub fn row_of_arm(taken: Taken) -> Row {
     let raw = Raw::Samples(stores);
     match Summary::of(&raw.durations()) {
         None => Row::skipped(taken.name, "no sample arrived"),
-        summary => Row { name: taken.name, skipped: None, unit: Some("ns"), summary, figures, raw },
+        summary => Row { name: taken.name, unit: Some("ns"), summary, figures, raw, ..Row::default() },
     }
 }
 
