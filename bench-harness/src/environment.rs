@@ -31,6 +31,28 @@ pub struct Environment {
     pub audit: Audit,
 }
 
+impl Environment {
+    /// The facts for a human, with their names.
+    pub fn facts(&self) -> Vec<(&'static str, String)> {
+        let Environment { kernel, cpu, guest, clocksource, governor, steal_ms, load, cpus, audit } = self;
+        let known = |fact: &Option<String>| fact.clone().unwrap_or_else(|| "not exposed".to_owned());
+        let guest = if *guest == Some(true) { ", in a guest" } else { "" };
+        let cpus: Vec<String> = cpus.iter().map(|(role, cpu)| format!("{role} {cpu}")).collect();
+        let cpus = if cpus.is_empty() { "any".to_owned() } else { cpus.join(", ") };
+        let failed = if audit.failed.is_empty() { String::new() } else { format!(": {}", audit.failed.join(", ")) };
+        vec![
+            ("kernel", known(kernel)),
+            ("cpu", format!("{}{guest}", known(cpu))),
+            ("clocksource", known(clocksource)),
+            ("governor", known(governor)),
+            ("steal", known(&steal_ms.map(|ms| format!("{ms} ms")))),
+            ("load", known(&load.map(|load| format!("{load:.2}")))),
+            ("cpus", cpus),
+            ("audit", format!("{}{failed}", audit.verdict)),
+        ]
+    }
+}
+
 /// An observation that began; the end of the measurement completes it.
 #[derive(Debug)]
 pub struct Observation {

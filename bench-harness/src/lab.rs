@@ -12,7 +12,8 @@ use serde::Serialize;
 use crate::experiment::{Experiment, Interrupted, MEASUREMENTS, Measurement};
 use crate::gate::Audit;
 use crate::options;
-use crate::report::{Report, SCHEMA, write_file};
+use crate::page::{self, Overview};
+use crate::report::{Report, SCHEMA, make_folder, write_file};
 use crate::session::Session;
 use crate::table::Table;
 use orders::{ORDERS, Outcome};
@@ -88,12 +89,31 @@ impl Lab {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
-    /// Writes `lab.json` and the files of each report into `folder`.
+    /// Writes `lab.json`, the page `lab.html` and the files of each report into `folder`, which is made where it is missing.
     pub fn save(&self, folder: &Path) -> anyhow::Result<()> {
+        make_folder(folder)?;
         for report in &self.measurements {
             report.save(folder)?;
         }
-        write_file(&folder.join("lab.json"), |out| out.write_all(self.json()?.as_bytes()))
+        write_file(&folder.join("lab.json"), |out| out.write_all(self.json()?.as_bytes()))?;
+        write_file(&folder.join("lab.html"), |out| out.write_all(self.page().as_bytes()))
+    }
+
+    /// All reports on one page.
+    fn page(&self) -> String {
+        let reports: Vec<&Report> = self.measurements.iter().collect();
+        let overview = Overview { table: self.overview(), remarks: self.remarks() };
+        page::html(self.measurement, &reports, Some(&overview))
+    }
+
+    /// What did not take place, and why something differs from what was expected.
+    fn remarks(&self) -> Vec<String> {
+        let broken = self
+            .broken
+            .iter()
+            .map(|Broken { measurement, error }| format!("{measurement}: did not take place: {error}"));
+        let differ = self.orders.iter().filter(|outcome| !outcome.holds);
+        broken.chain(differ.map(|outcome| format!("{} differs: {}", outcome.what, outcome.reason))).collect()
     }
 
     /// What was expected beside what came, as a table for a human.
@@ -120,17 +140,10 @@ impl fmt::Display for Lab {
         for report in &self.measurements {
             writeln!(f, "{report}")?;
         }
-        for Broken { measurement, error } in &self.broken {
-            writeln!(f, "{measurement}: did not take place: {error}\n")?;
+        if !self.orders.is_empty() {
+            writeln!(f, "{}", self.overview())?;
         }
-        if self.orders.is_empty() {
-            return Ok(());
-        }
-        writeln!(f, "{}", self.overview())?;
-        for outcome in self.orders.iter().filter(|outcome| !outcome.holds) {
-            writeln!(f, "{} differs: {}", outcome.what, outcome.reason)?;
-        }
-        Ok(())
+        self.remarks().iter().try_for_each(|remark| writeln!(f, "{remark}"))
     }
 }
 

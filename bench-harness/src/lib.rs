@@ -29,6 +29,7 @@ pub mod netlink;
 pub mod oneway;
 pub mod options;
 pub mod packet;
+pub mod page;
 pub mod picture;
 pub mod report;
 pub mod samples;

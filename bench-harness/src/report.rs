@@ -11,8 +11,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::environment::Environment;
-use crate::experiment::{Findings, Raw, Row};
-use crate::samples::Samples;
+use crate::experiment::{Findings, MEASUREMENTS, Raw, Row};
+use crate::page;
+use crate::summary::Summary;
 use crate::table::Table;
 
 /// The version of the JSON's form.
@@ -50,36 +51,41 @@ impl Report {
     /// Writes `MEASUREMENT.json`, the page `MEASUREMENT.html` and `MEASUREMENT-ARM.csv` for each arm with what its figures
     /// were made of into `folder`, which is made where it is missing.
     pub fn save(&self, folder: &Path) -> anyhow::Result<()> {
-        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        write_file(&folder.join(format!("{}.json", self.measurement)), |out| out.write_all(self.json()?.as_bytes()))?;
-        for row in &self.findings.arms {
-            let path = folder.join(format!("{}-{}.csv", self.measurement, row.name));
-            match &row.raw {
-                Raw::Samples(rounds) if rounds.is_empty() => {}
-                Raw::Samples(rounds) => write_file(&path, |out| samples(out, rounds))?,
-                Raw::Gaps(rounds) => write_file(&path, |out| gaps(out, rounds))?,
-            }
-        }
-        Ok(())
+        make_folder(folder)?;
+        let name = self.measurement;
+        write_file(&folder.join(format!("{name}.json")), |out| out.write_all(self.json()?.as_bytes()))?;
+        write_file(&folder.join(format!("{name}.html")), |out| out.write_all(page::of_report(self).as_bytes()))?;
+        self.raw_files().try_for_each(|(name, raw)| write_file(&folder.join(name), |out| csv(out, raw)))
+    }
+
+    /// The files of raw figures, with what is in them.
+    pub(crate) fn raw_files(&self) -> impl Iterator<Item = (String, &Raw)> {
+        let measured = self.findings.arms.iter().filter(|row| !row.raw.is_empty());
+        measured.map(|row| (format!("{}-{}.csv", self.measurement, row.name), &row.raw))
+    }
+
+    /// The measurement's line of help, where it is one of the table.
+    pub(crate) fn about(&self) -> Option<&'static str> {
+        MEASUREMENTS.iter().find(|row| row.name == self.measurement).map(|row| row.about)
     }
 }
 
-/// A line a sample, in the order in which they were taken.
-fn samples(out: &mut impl Write, rounds: &[Samples]) -> io::Result<()> {
-    writeln!(out, "round,ns")?;
-    for (round, samples) in (1..).zip(rounds) {
-        samples.as_slice().iter().try_for_each(|ns| writeln!(out, "{round},{ns}"))?;
+/// A line a sample or a gap, in the order in which they came.
+fn csv(out: &mut impl Write, raw: &Raw) -> io::Result<()> {
+    writeln!(out, "{}", raw.columns())?;
+    match raw {
+        Raw::Samples(rounds) => (1..).zip(rounds).try_for_each(|(round, samples)| {
+            samples.as_slice().iter().try_for_each(|ns| writeln!(out, "{round},{ns}"))
+        }),
+        Raw::Gaps(rounds) => (1..).zip(rounds).try_for_each(|(round, gaps)| {
+            gaps.iter().try_for_each(|(at, length)| writeln!(out, "{round},{at},{length}"))
+        }),
     }
-    Ok(())
 }
 
-/// A line a gap, in the order in which they came.
-fn gaps(out: &mut impl Write, rounds: &[Vec<(u64, u64)>]) -> io::Result<()> {
-    writeln!(out, "round,at_ns,ns")?;
-    for (round, gaps) in (1..).zip(rounds) {
-        gaps.iter().try_for_each(|(at, length)| writeln!(out, "{round},{at},{length}"))?;
-    }
-    Ok(())
+/// Makes a folder, and those above it, where there is none.
+pub(crate) fn make_folder(folder: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))
 }
 
 /// Writes a file, whole or with an error that names it.
@@ -94,28 +100,16 @@ pub(crate) fn write_file(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) ->
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Environment { kernel, cpu, guest, clocksource, governor, steal_ms, load, cpus, audit } = &self.host;
-        let known = |fact: &Option<String>| fact.clone().unwrap_or_else(|| "not exposed".to_owned());
         writeln!(f, "{}", self.measurement)?;
-        writeln!(f, "  kernel      {}", known(kernel))?;
-        let guest = if *guest == Some(true) { ", in a guest" } else { "" };
-        writeln!(f, "  cpu         {}{guest}", known(cpu))?;
-        writeln!(f, "  clocksource {}", known(clocksource))?;
-        writeln!(f, "  governor    {}", known(governor))?;
-        writeln!(f, "  steal       {}", known(&steal_ms.map(|ms| format!("{ms} ms"))))?;
-        writeln!(f, "  load        {}", known(&load.map(|load| format!("{load:.2}"))))?;
-        let cpus: Vec<String> = cpus.iter().map(|(role, cpu)| format!("{role} {cpu}")).collect();
-        let cpus = if cpus.is_empty() { "any".to_owned() } else { cpus.join(", ") };
-        writeln!(f, "  cpus        {cpus}")?;
-        let failed = if audit.failed.is_empty() { String::new() } else { format!(": {}", audit.failed.join(", ")) };
-        writeln!(f, "  audit       {}{failed}\n", audit.verdict)?;
+        self.host.facts().iter().try_for_each(|(name, fact)| writeln!(f, "  {name:<11} {fact}"))?;
+        writeln!(f)?;
         for table in &self.findings.tables {
             writeln!(f, "{table}")?;
         }
-        if let Some(table) = percentiles(&self.findings.arms) {
+        if let Some(table) = percentiles(&self.findings.arms, false) {
             writeln!(f, "{table}")?;
         }
-        self.findings.arms.iter().try_for_each(|row| plain_row(f, row))?;
+        self.findings.arms.iter().filter_map(remark).try_for_each(|remark| writeln!(f, "{remark}"))?;
         for (name, value) in &self.findings.summary {
             writeln!(f, "{name:<12}{}", plain(value))?;
         }
@@ -123,44 +117,44 @@ impl fmt::Display for Report {
             writeln!(f)?;
         }
         for claim in &self.findings.claims {
-            let word = match (claim.holds, claim.required) {
-                (true, _) => "holds",
-                (false, true) => "FAILS",
-                (false, false) => "does not hold",
-            };
-            writeln!(f, "{word}: {} ({})", claim.claim, claim.measured)?;
+            writeln!(f, "{}: {} ({})", claim.word(), claim.claim, claim.measured)?;
         }
         writeln!(f)?;
         self.findings.caveats.iter().try_for_each(|caveat| writeln!(f, "{}: {}", caveat.code(), caveat.text()))
     }
 }
 
-/// The percentiles of all rows that have any; times in nanoseconds.
-fn percentiles(rows: &[Row]) -> Option<Table> {
-    let mut table = Table::new("", &["ns", "p50", "p90", "p99", "p99.9", "min", "max", "mean"]);
-    for row in rows {
-        if let Some(s) = &row.summary {
-            let figures = [s.p50, s.p90, s.p99, s.p99_9, s.min, s.max].map(|ns| ns.to_string());
-            let name = std::iter::once(row.name.clone());
-            table.rows.push(name.chain(figures).chain([format!("{:.0}", s.mean)]).collect());
-        }
+/// The percentiles of all rows that have any; times in nanoseconds. `whole` leaves nothing out, and may be wider than a
+/// terminal.
+pub(crate) fn percentiles(rows: &[Row], whole: bool) -> Option<Table> {
+    let summaries = || rows.iter().filter_map(|row| Some((row, row.summary.as_ref()?)));
+    let figure = |summary: &Summary, name| summary.by_name(name).map_or("-".to_owned(), |value| format!("{value:.0}"));
+    let has = |name: &&str| summaries().any(|(_, summary)| summary.by_name(name).is_some());
+    let names = ["p50", "p90", "p99", "p99.9", "p99.99", "p99.999", "min", "max", "mean", "n"];
+    let is_brief = |name: &&str| !["p99.99", "p99.999", "n"].contains(name);
+    let names: Vec<&str> = names.into_iter().filter(|name| has(name) && (whole || is_brief(name))).collect();
+    let mut table = Table::new("", &[&["ns"], names.as_slice()].concat());
+    for (row, summary) in summaries() {
+        let figures = names.iter().map(|name| figure(summary, name));
+        table.rows.push(std::iter::once(row.name.clone()).chain(figures).collect());
     }
     (!table.rows.is_empty()).then_some(table)
 }
 
 /// What no table shows: why an arm was skipped, or what was found where that is no number.
-fn plain_row(f: &mut fmt::Formatter<'_>, row: &Row) -> fmt::Result {
+pub(crate) fn remark(row: &Row) -> Option<String> {
     match (&row.skipped, row.figures.get("result")) {
-        (Some(why), _) => writeln!(f, "{}: skipped: {why}", row.name),
+        (Some(why), _) => Some(format!("{}: skipped: {why}", row.name)),
         (None, Some(result)) => {
             let tried = row.figures.get("tried").map(|tried| format!(" ({})", plain(tried))).unwrap_or_default();
-            writeln!(f, "{}: {}{tried}", row.name, plain(result))
+            Some(format!("{}: {}{tried}", row.name, plain(result)))
         }
-        (None, None) => Ok(()),
+        (None, None) => None,
     }
 }
 
-fn plain(value: &Value) -> String {
+/// A figure of any kind for a human.
+pub(crate) fn plain(value: &Value) -> String {
     match value {
         Value::Object(members) => {
             members.iter().map(|(name, value)| format!("{name} {}", plain(value))).collect::<Vec<_>>().join(", ")

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use quietcore::reading::{printable, xml_escaped};
+use quietcore::reading::xml_escaped;
 use rustix::io::Errno;
 use thiserror::Error;
 
@@ -58,7 +58,7 @@ impl Refused {
 
 /// A text as it stands in HTML and SVG, in an element or an attribute: it is shown and does nothing, whoever wrote it.
 pub fn markup(text: &str) -> String {
-    xml_escaped(&printable(text), true)
+    xml_escaped(text, true)
 }
 
 /// A closed pipe is no error: whoever read the output has seen enough.

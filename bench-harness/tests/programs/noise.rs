@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::common::{bench, last_cpu, run, signal, wait};
+use crate::common::{bench, last_cpu, parsed, run, signal, wait};
 
 const SHORT: [&str; 4] = ["hiccups", "--ungated", "--seconds", "0.1"];
 
@@ -71,6 +71,18 @@ fn gaps_one_by_one() {
 }
 
 #[test]
+fn a_file_an_arm_and_one_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    json(&["hiccups", "--ungated", "--scenario", "all", "--seconds", "0.09", "--out", path]);
+    let mut names: Vec<String> =
+        fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(names, ["hiccups-alone.csv", "hiccups-free.csv", "hiccups-shared.csv", "hiccups.html", "hiccups.json"]);
+    parsed(&fs::read_to_string(folder.path().join("hiccups.html")).unwrap());
+}
+
+#[test]
 fn the_user_ends_it() {
     let mut child = bench();
     child.args(["hiccups", "--ungated", "--scenario", "shared", "--seconds", "3600"]).stdout(Stdio::piped());
@@ -117,6 +129,8 @@ fn a_lab_and_the_comparison_of_two() {
     let lab: Value = serde_json::from_slice(&fs::read(&before).unwrap()).unwrap();
     assert_eq!(lab["measurements"][0]["measurement"], "hiccups");
     assert!(lab["audit"]["verdict"].is_string() && lab["orders"].is_array());
+    let page = fs::read_to_string(before.with_file_name("lab.html")).unwrap();
+    assert!(parsed(&page).descendants().any(|node| node.attribute("id") == Some("hiccups")));
 
     let (code, text, _) = run(bench().args(["lab", "compare"]).args([&before, &after]));
     assert_eq!(code, Some(0));

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{self, PATIENCE, bench, last_cpu, run, signal, wait};
+use crate::common::{self, PATIENCE, bench, last_cpu, parsed, run, signal, wait};
 use quietcore_bench::experiment::Interrupted;
 use quietcore_bench::server::{Kind, Server};
 use quietcore_bench::witness;
@@ -122,7 +122,13 @@ fn raw_samples() {
     let mut samples: Vec<u64> = lines.map(|line| line.strip_prefix("1,").unwrap().parse().unwrap()).collect();
     samples.sort_unstable();
     assert_eq!((samples.len(), report["arms"][0]["p50"].as_u64()), (300, Some(samples[149])));
-    assert_eq!(fs::read_dir(&out).unwrap().count(), 5);
+    assert_eq!(fs::read_dir(&out).unwrap().count(), 6);
+    // Trials of an arm are one line of the picture.
+    let page = fs::read_to_string(out.join("echo.html")).unwrap();
+    let page = parsed(&page);
+    let picture = page.descendants().find(|node| node.tag_name().name() == "svg").unwrap();
+    let texts: Vec<_> = picture.descendants().filter_map(|node| node.text()).collect();
+    assert!(texts.contains(&"naive") && texts.contains(&"fastpath") && !texts.contains(&"naive-1"), "{texts:?}");
 }
 
 #[test]
