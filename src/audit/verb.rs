@@ -403,7 +403,10 @@ impl<'c, 'a> Case<'c, 'a> {
         self.right = wanted.to_string();
         let Some(items) = self.items() else { return };
         for item in items {
-            let shown = words::value(&item.observation.reading);
+            let shown = match &item.observation.reading {
+                Reading::Value(Value::Words(several)) => words::named(several),
+                reading => words::value(reading),
+            };
             let Reading::Value(value) = &item.observation.reading else {
                 match item.observation.reading {
                     Reading::Unset => self.fail(item.member, shown, &item.observation),
@@ -412,6 +415,9 @@ impl<'c, 'a> Case<'c, 'a> {
                 continue;
             };
             let order = magnitude(value).cmp(&magnitude(&wanted));
+            if let (false, true, Value::Words(words)) = (is_least, order.is_gt(), value) {
+                self.offending.words.extend(words.iter().cloned());
+            }
             // A value with a gap may be more than what was read: enough stays enough, too much stays too much.
             match &item.observation.gap {
                 _ if is_least && order.is_ge() => self.hold(item.member, shown, &item.observation),
@@ -595,6 +601,7 @@ fn magnitude(value: &Value) -> i128 {
         Value::Integer(n) => i128::from(*n),
         Value::Bytes(bytes) => i128::from(bytes.0),
         Value::Micros(micros) => i128::from(micros.0),
-        Value::Cpus(_) | Value::Word(_) | Value::Words(_) | Value::Flag(_) => 0,
+        Value::Words(words) => words.len() as i128,
+        Value::Cpus(_) | Value::Word(_) | Value::Flag(_) => 0,
     }
 }

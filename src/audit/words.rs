@@ -1,6 +1,6 @@
 //! What was found, in words.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::cpuset::CpuSet;
 use crate::fact::{Doubt, Member, Value, count};
@@ -79,6 +79,17 @@ pub(super) fn plural_verb(verb: &str, n: usize) -> &str {
     if n == 1 { verb } else { verb.strip_suffix('s').unwrap_or(verb) }
 }
 
+/// Words that are counted: as many as a sentence bears, and how many there are beside.
+pub(super) fn named(words: &BTreeSet<String>) -> String {
+    match words.len().saturating_sub(NAMED) {
+        0 if words.is_empty() => "none".to_owned(),
+        0 => words.iter().map(String::as_str).collect::<Vec<_>>().join(", "),
+        rest => {
+            format!("{} and {rest} more", words.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
 pub(super) fn value(reading: &Reading<Value>) -> String {
     match reading {
         Reading::Value(value) => value.to_string(),
@@ -110,6 +121,13 @@ mod tests {
         assert!(grouped(&many).ends_with("line 5 (eth0) and 14 more on 2"));
         let various: Vec<_> = (0..20).map(|irq| (Some(line(irq)), irq.to_string())).collect();
         assert!(grouped(&various).ends_with("; line 11 (eth0) on 11; 8 more"), "{}", grouped(&various));
+    }
+
+    #[test]
+    fn words_are_named_and_counted() {
+        let words = |n: usize| named(&(0..n).map(|i| format!("w{i}")).collect());
+        assert_eq!((words(0), words(2)), ("none".to_owned(), "w0, w1".to_owned()));
+        assert!(words(9).ends_with("w5 and 3 more"));
     }
 
     #[test]

@@ -240,8 +240,10 @@ impl Check<'_> {
             "within" | "avoids" => ty.kind == Kind::Cpus,
             "is" | "is-not" | "one-of" => matches!(ty.kind, Kind::Word | Kind::Integer | Kind::Flag),
             "includes" | "excludes" => ty.kind == Kind::Words,
-            _ => matches!(ty.kind, Kind::Integer | Kind::Bytes | Kind::Micros),
+            _ => matches!(ty.kind, Kind::Integer | Kind::Bytes | Kind::Micros | Kind::Words),
         };
+        // Of words it is their number that is compared.
+        let amount = if ty.kind == Kind::Words { Kind::Integer } else { ty.kind };
         if !fits {
             let message = format!("`{name}` does not fit `{}`, which is {}", that.value, ty.with_article());
             self.problem(
@@ -260,8 +262,8 @@ impl Check<'_> {
             "one-of" => self.literals(value, ty.kind).map(Verb::OneOf),
             "includes" => self.word(value).map(Verb::Includes),
             "excludes" => self.word(value).map(Verb::Excludes),
-            "at-least" => self.amount(value, ty.kind).map(Verb::AtLeast),
-            _ => self.amount(value, ty.kind).map(Verb::AtMost),
+            "at-least" => self.amount(value, amount).map(Verb::AtLeast),
+            _ => self.amount(value, amount).map(Verb::AtMost),
         }
     }
 
@@ -388,7 +390,7 @@ fn verbs_for(kind: Kind) -> &'static str {
     match kind {
         Kind::Cpus => "within, avoids",
         Kind::Word | Kind::Flag => "is, is-not, one-of",
-        Kind::Words => "includes, excludes",
+        Kind::Words => "includes, excludes, at-least, at-most",
         Kind::Integer => "is, is-not, one-of, at-least, at-most",
         Kind::Bytes | Kind::Micros => "at-least, at-most",
     }

@@ -47,8 +47,8 @@ pub(super) const VERBS: &[Key] = &[
     Key::may("one-of", literals, "the value is one of these"),
     Key::may("includes", word, "this word is among the words"),
     Key::may("excludes", word, "this word is not among the words"),
-    Key::may("at-least", amount, "the value is this much or more"),
-    Key::may("at-most", amount, "the value is this much or less"),
+    Key::may("at-least", amount, "the value, of words their number, is this much or more"),
+    Key::may("at-most", amount, "the value, of words their number, is this much or less"),
 ];
 
 /// What else an entry may say.

@@ -1,13 +1,14 @@
 //! Entries of rules in words, for those who have never seen the language.
 
 use super::{Absent, Amount, Assertion, Expr, Verb};
-use crate::fact::Per;
+use crate::fact::{Kind, Per};
 
 impl Assertion {
     /// What the entry asks: `every CPU of plan.hot is in cpu.isolated`.
     pub fn in_words(&self) -> String {
         let that = &self.that;
         let is_by_line = matches!(that, Expr::Fact(fact) if fact.ty().per == Some(Per::Line));
+        let is_words = that.ty().kind == Kind::Words;
         match &self.verb {
             Verb::Within(right) if is_by_line => format!("every line of {that} keeps to the CPUs of {right}"),
             Verb::Avoids(right) if is_by_line => format!("every line of {that} keeps off the CPUs of {right}"),
@@ -21,6 +22,8 @@ impl Assertion {
             }
             Verb::Includes(word) => format!("{} has {word} in it", subject(that)),
             Verb::Excludes(word) => format!("{} has no {word} in it", subject(that)),
+            Verb::AtLeast(amount) if is_words => format!("{that} has {} words or more", shown(amount)),
+            Verb::AtMost(amount) if is_words => format!("{that} has {} words or less", shown(amount)),
             Verb::AtLeast(amount) => format!("{} is {} or more", subject(that), shown(amount)),
             Verb::AtMost(amount) => format!("{} is {} or less", subject(that), shown(amount)),
         }
@@ -92,6 +95,7 @@ mod tests {
             ("that = \"thp.defrag\"\nis-not = \"always\"", "thp.defrag is not always; it cannot be judged"),
             ("that = \"process.names\"\nincludes = \"tuned\"", "process.names has tuned in it; it cannot be judged"),
             ("that = \"process.names\"\nexcludes = \"ksmd\"", "process.names has no ksmd in it; it cannot be judged"),
+            ("that = \"process.names\"\nat-most = 400", "process.names has 400 words or less; it cannot be judged"),
             (
                 "that = \"limits.memlock\"\nat-least = \"64MiB\"",
                 "limits.memlock is 64 MiB or more; it cannot be judged",
