@@ -61,6 +61,7 @@ pub fn capture(root: &Root, keeps_hostname: bool) -> Result<Captured, TooLarge> 
     let node = if keeps_hostname { None } else { root.read(HOSTNAME).value().cloned() };
     let mut capture = Capture {
         root,
+        boot_line: root.read(cmdline::PATH).value().cloned(),
         tree: Tree::default(),
         privacy: Privacy::of_node(node.as_deref()),
         denied: BTreeSet::new(),
@@ -80,6 +81,7 @@ pub fn capture(root: &Root, keeps_hostname: bool) -> Result<Captured, TooLarge> 
 
 struct Capture<'r> {
     root: &'r Root,
+    boot_line: Option<String>,
     tree: Tree,
     privacy: Privacy,
     denied: BTreeSet<String>,
@@ -107,7 +109,7 @@ impl Capture<'_> {
         match self.root.read_bytes(path) {
             Reading::Value(bytes) => {
                 let at = self.at(path);
-                let bytes = self.privacy.text(&at, keep.reduce(bytes));
+                let bytes = self.privacy.text(&at, keep.reduce(bytes, self.boot_line.as_deref()));
                 self.tree.file(&at, bytes)
             }
             other => self.obstacle(path, &other),
@@ -223,8 +225,7 @@ impl Capture<'_> {
         if process::is_unmarked_container(self.root) {
             self.tree.records.container();
         }
-        let boot_line = self.root.read(cmdline::PATH);
-        let mut look_through = boot_line.value().map_or_else(Vec::new, |line| private::look_through(line));
+        let mut look_through = self.boot_line.as_deref().map_or_else(Vec::new, private::look_through);
         let named_by_address =
             self.entries(topology::NET, "*").into_iter().filter(|name| private::is_named_by_address(name));
         look_through.extend(named_by_address.map(|name| format!("interface {name} has its MAC address for a name")));
@@ -239,12 +240,13 @@ impl Capture<'_> {
 }
 
 impl Keep {
-    /// What is kept of a file's bytes.
-    fn reduce(self, bytes: Vec<u8>) -> Vec<u8> {
+    /// What is kept of a file's bytes, on a host with this boot line.
+    fn reduce(self, bytes: Vec<u8>, boot_line: Option<&str>) -> Vec<u8> {
         match self {
             Keep::Whole => bytes,
             Keep::Nothing | Keep::Presence => Vec::new(),
             Keep::Lines(names) => private::lines_of(&bytes, names),
+            Keep::OfBootLine => private::variables_on(boot_line, &bytes),
             Keep::BannedCpus => private::variables_of(&bytes, &process::BANNED_VARIABLES),
             Keep::DefaultRoutes => private::default_routes_of(&bytes),
             Keep::Config => kernel::reduce_config(&String::from_utf8_lossy(&bytes)).into_bytes(),

@@ -116,7 +116,11 @@ impl Reading<String> {
 /// A text as it stands in a report: control characters escaped, cut to a readable length.
 pub fn quote(text: &str) -> String {
     let trimmed = text.trim_matches(|c: char| c.is_ascii_whitespace() || c == '\0');
-    let mut out: String = trimmed.chars().take(QUOTE_CHARS).flat_map(char::escape_debug).collect();
+    let mut out = String::new();
+    for c in trimmed.chars().take(QUOTE_CHARS) {
+        // Quotations stand between other quotes.
+        if c == '\'' { out.push(c) } else { out.extend(c.escape_debug()) }
+    }
     if trimmed.chars().nth(QUOTE_CHARS).is_some() {
         out.push_str("...");
     }
@@ -235,6 +239,7 @@ mod tests {
     #[test]
     fn a_quotation_is_short_and_printable() {
         assert_eq!(quote("2-5,garbage\n"), "2-5,garbage");
+        assert_eq!(quote("'2-5' \"x\"\n"), "'2-5' \\\"x\\\"");
         assert_eq!(quote("a\u{1b}[31mb\tc\0\n"), "a\\u{1b}[31mb\\tc");
         assert_eq!(quote(&"x".repeat(100)).chars().count(), QUOTE_CHARS + 3);
     }

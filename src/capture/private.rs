@@ -40,6 +40,9 @@ pub(super) enum Keep {
     Lines(&'static [&'static str]),
     /// Of the environment of irqbalance the two variables that say which CPUs it keeps off; of another process nothing.
     BannedCpus,
+    /// Of the environment of the first process what stands on the boot line too, and so is told already: what the kernel did
+    /// not take. The rest may be secrets of whoever started the host, or of a container.
+    OfBootLine,
     /// The default routes, without their gateways.
     DefaultRoutes,
     /// Of a kernel configuration the options that facts read.
@@ -59,6 +62,7 @@ impl Keep {
             ["proc", "self", "cgroup" | "limits" | "uid_map"] => Self::Whole,
             ["proc", "self", "status"] => Self::Lines(&["CapEff:", "Cpus_allowed_list:"]),
             ["proc", "self" | "thread-self", ..] => Self::Nothing,
+            ["proc", "1", "environ"] => Self::OfBootLine,
             ["proc", pid, rest @ ..] if pid.bytes().all(|b| b.is_ascii_digit()) => match rest {
                 ["comm"] => Self::Whole,
                 ["environ"] => Self::BannedCpus,
@@ -89,6 +93,14 @@ pub(super) fn variables_of(environ: &[u8], names: &[&str]) -> Vec<u8> {
         names.iter().any(|name| entry.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"=")))
     };
     environ.split(|&b| b == 0).filter(is_kept).flat_map(|entry| entry.iter().copied().chain([0])).collect()
+}
+
+/// The variables of an environment that stand on a boot line.
+pub(super) fn variables_on(boot_line: Option<&str>, environ: &[u8]) -> Vec<u8> {
+    let environ = String::from_utf8_lossy(environ);
+    let line = boot_line.and_then(|line| BootLine::parse(line).ok());
+    let kept = line.iter().flat_map(|line| line.handed_to_init(&environ));
+    kept.flat_map(|entry| [entry, "\0"]).collect::<String>().into_bytes()
 }
 
 /// The heading and the default routes of `/proc/net/route`: interface, flags, metric and mask; the gateway, the counters
@@ -281,6 +293,16 @@ mod tests {
             b"SECRET=1\0IRQBALANCE_BANNED_CPUS=f0\0IRQBALANCE_BANNED_CPUSX=1\0\xff=\xff\0IRQBALANCE_BANNED_CPULIST=4-7";
         assert_eq!(variables_of(environ, &names), b"IRQBALANCE_BANNED_CPUS=f0\0IRQBALANCE_BANNED_CPULIST=4-7\0");
         assert_eq!(variables_of(b"SECRET=1\0", &names), b"");
+    }
+
+    #[test]
+    fn of_the_first_environment_what_stands_on_the_boot_line_is_kept() {
+        let environ = b"HOME=/\0SECRET=1\0nohz_full=7-4\0BOOT_IMAGE=/v\0\xff=\xff\0";
+        let boot_line = "BOOT_IMAGE=/v ro nohz_full=\"7-4\" SECRET=2\n";
+        assert_eq!(variables_on(Some(boot_line), environ), b"nohz_full=7-4\0BOOT_IMAGE=/v\0");
+        assert_eq!(variables_on(None, environ), b"");
+        assert_eq!(Keep::of("proc/1/environ"), Keep::OfBootLine);
+        assert_eq!(Keep::of("proc/17/environ"), Keep::BannedCpus);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::cmdline::{self, IsolCpus};
 use super::host::quoted;
 use super::{Cause, Doubt, Fact, Host, Kind, Look, Observation, Read};
 use crate::cpuset::CpuSet;
-use crate::reading::{NotUnderstood, Obstacle, Reading};
+use crate::reading::{Obstacle, Reading};
 use crate::root::Root;
 
 /// The CPUs that `isolcpus=` took out of the scheduler's domains at boot; partitions do not show here.
@@ -220,7 +220,7 @@ fn asked_in_vain(look: &mut Look<'_, '_>, missing: &CpuSet) {
             Some(Ok(asked)) if asked.cpus.is_disjoint(missing) => {}
             Some(Ok(asked)) if !asked.domain => notes.push(format!("{shown} lacks the flag domain")),
             Some(Ok(_)) => notes.push(format!("{shown} {in_vain}")),
-            Some(Err(NotUnderstood)) | None => notes.push(format!("{shown} is a bad list and was ignored")),
+            Some(Err(_)) | None => notes.push(format!("{shown} is a bad list and was ignored")),
         }
     }
     for note in notes {

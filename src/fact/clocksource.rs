@@ -7,7 +7,8 @@ use super::host::Look;
 use super::{Fact, Host, Kind, Observation, Read};
 use crate::reading::Reading;
 
-const CURRENT: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
+/// The name of the clock source in use.
+pub(super) const CURRENT: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
 const AVAILABLE: &str = "sys/devices/system/clocksource/clocksource0/available_clocksource";
 
 pub(super) const FACTS: &[Fact] = &[Fact {

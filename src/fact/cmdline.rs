@@ -5,14 +5,24 @@
 
 use super::host::quoted;
 use super::{Cause, Doubt, Fact, Host, Kind, Look, Observation, Read, Source, Value};
-use crate::cpuset::{BootGrammar, CpuSet};
+use crate::cpuset::{BootGrammar, CpuSet, ListError};
 use crate::reading::{NotUnderstood, Obstacle, Reading};
+
+mod agreement;
+mod housekeeping;
+mod ignored;
 
 /// The file with the boot line.
 pub const PATH: &str = "proc/cmdline";
 
 /// No kernel takes a boot line this long (the longest `COMMAND_LINE_SIZE` is 4096); bootconfig may add to it.
 const MAX_BYTES: usize = 64 * 1024;
+
+/// The CPU that boots keeps the time: it is never tickless, and never out of the default affinity of interrupts.
+const BOOT_CPU: u32 = 0;
+
+/// From this version on a list of `rcu_nocbs=` that is none means all CPUs.
+const BAD_NOCBS_MEAN_ALL_SINCE: (u32, u32) = (5, 10);
 
 /// Boot lines of these lengths are as long as a common `COMMAND_LINE_SIZE` (512; 2048) allows: they may have been cut.
 fn may_be_cut(length: usize) -> bool {
@@ -47,6 +57,34 @@ pub(super) const FACTS: &[Fact] = &[
         files: &[PATH],
         about: "whether cpuidle.off= switches the idle-state machinery off, so that the CPU only halts",
         read: Read::One(cpuidle_off),
+    },
+    Fact {
+        name: "cmdline.ignored",
+        kind: Kind::Words,
+        files: ignored::FILES,
+        about: "the parameters about latency that are on the boot line and not in force: refused, misspelt, overridden, behind --, or not known to this kernel",
+        read: Read::One(ignored::ignored),
+    },
+    Fact {
+        name: "cmdline.divided",
+        kind: Kind::Cpus,
+        files: &[PATH, super::cpu::POSSIBLE, super::kernel::OSRELEASE],
+        about: "the CPUs that one of isolcpus=, nohz_full= and rcu_nocbs= names and another on the boot line does not; what nohz_full= names counts for rcu_nocbs=",
+        read: Read::One(agreement::divided),
+    },
+    Fact {
+        name: "cmdline.irqaffinity",
+        kind: Kind::Cpus,
+        files: &[PATH, super::cpu::POSSIBLE, super::kernel::OSRELEASE],
+        about: "the CPUs that irqaffinity= leaves interrupts on: those of its last occurrence, and the boot CPU",
+        read: Read::One(agreement::irqaffinity),
+    },
+    Fact {
+        name: "cmdline.absent_cpus",
+        kind: Kind::Cpus,
+        files: &[PATH, super::cpu::PRESENT],
+        about: "the CPUs that isolcpus=, nohz_full=, rcu_nocbs= and irqaffinity= name by number and the host lacks",
+        read: Read::One(agreement::absent),
     },
 ];
 
@@ -129,6 +167,16 @@ impl BootLine {
     /// The names of all parameters, as written and in order.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.params.iter().map(|param| param.name.as_str())
+    }
+
+    /// The entries of an environment that stand on the line as parameters with a value. What the kernel does not take, and
+    /// does not look like a module's, it hands to its first process so.
+    pub(crate) fn handed_to_init<'e>(&self, environ: &'e str) -> impl Iterator<Item = &'e str> {
+        let is_on_the_line = |entry: &&str| {
+            let is_it = |param: &Param| param.value.is_some() && param.to_string() == **entry;
+            self.params.iter().any(|param| !param.name.contains('.') && is_it(param))
+        };
+        environ.split('\0').filter(is_on_the_line)
     }
 
     /// Is the line as long as the kernel's buffer, so that more may have stood on it?
@@ -226,6 +274,52 @@ fn kernel_integer(text: &str) -> Option<i64> {
     i32::try_from(number).ok().map(i64::from)
 }
 
+/// Why the kernel refuses a value of `isolcpus=` or `nohz_full=` as a whole. Texts are lowercase fragments.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// A word before the list that cannot be a flag.
+    #[error("`{0}` is no flag, since only letters and underscores make one, and it voids the whole value")]
+    NoFlag(String),
+    /// Flags on a kernel that has none.
+    #[error("`{0}` is read as a part of the list: flags are known from Linux 4.15 on")]
+    FlagsUnknown(String),
+    /// A flag that this kernel does not know, before unknown ones were skipped.
+    #[error("`{0}` is a flag from Linux 5.6 on, and before 5.8 an unknown flag voids the whole value")]
+    ManagedIrqUnknown(String),
+    /// Another unknown flag, before unknown ones were skipped.
+    #[error("`{0}` is an unknown flag, which before Linux 5.8 voids the whole value")]
+    FlagUnknown(String),
+    /// A list that is none.
+    #[error("{0}")]
+    List(#[from] ListError),
+    /// No CPU in the list.
+    #[error("the list is empty")]
+    Empty,
+    /// A list that was taken for a flag.
+    #[error("`{0}` is taken for a flag, and no list is left")]
+    AllFlags(String),
+}
+
+/// How a kernel reads the words that stand before the list of `isolcpus=`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Flags {
+    /// Not at all: up to 4.14.
+    None,
+    /// `nohz` and `domain`; another word voids the value.
+    Strict,
+    /// `managed_irq` too: from 5.6 on.
+    WithManagedIrq,
+    /// Words that are none of these are skipped: from 5.8 on.
+    Skipping,
+}
+
+impl Flags {
+    fn of_version(version: (u32, u32)) -> Self {
+        let steps = [((4, 15), Self::None), ((5, 6), Self::Strict), ((5, 8), Self::WithManagedIrq)];
+        steps.into_iter().find(|(until, _)| version < *until).map_or(Self::Skipping, |(_, flags)| flags)
+    }
+}
+
 /// What a value of `isolcpus=` asks for: features and a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IsolCpus {
@@ -235,36 +329,55 @@ pub struct IsolCpus {
     pub managed_irq: bool,
     /// No tick, as with `nohz_full=`.
     pub nohz: bool,
+    /// Words before the list that the kernel does not know and skips.
+    pub skipped: Vec<String>,
     /// The CPUs.
     pub cpus: CpuSet,
 }
 
 impl IsolCpus {
-    /// Reads a value as Linux 5.6 and newer do: words of letters and underscores are flags, unknown ones are skipped, and
+    /// Reads a value as the newest kernels do: words of letters and underscores are flags, unknown ones are skipped, and
     /// `all` is such a word.
     ///
     /// # Errors
-    /// A flag with another character in it, a list that the kernel refuses, or an empty one: the kernel then ignores
-    /// the parameter.
-    pub fn parse(value: &str, grammar: BootGrammar) -> Result<Self, NotUnderstood> {
+    /// See [`Refusal`]: the kernel then ignores the parameter.
+    pub fn parse(value: &str, grammar: BootGrammar) -> Result<Self, Refusal> {
+        Self::parse_with(value, grammar, Flags::Skipping)
+    }
+
+    /// Reads a value as the kernel of a version does.
+    ///
+    /// # Errors
+    /// See [`Refusal`]: the kernel then ignores the parameter. Up to 4.14 it keeps the CPUs before a bad part of the list.
+    pub fn parse_as(value: &str, grammar: BootGrammar, version: (u32, u32)) -> Result<Self, Refusal> {
+        Self::parse_with(value, grammar, Flags::of_version(version))
+    }
+
+    fn parse_with(value: &str, grammar: BootGrammar, flags: Flags) -> Result<Self, Refusal> {
         let mut asked = Self::default();
         let mut rest = value;
         while rest.starts_with(|c: char| c.is_ascii_alphabetic()) {
             let (flag, tail) = rest.split_once(',').unwrap_or((rest, ""));
-            if !flag.bytes().all(|b| b.is_ascii_alphabetic() || b == b'_') {
-                return Err(NotUnderstood);
-            }
             match flag {
+                _ if flags == Flags::None => return Err(Refusal::FlagsUnknown(flag.to_owned())),
                 "nohz" => asked.nohz = true,
                 "domain" => asked.domain = true,
-                "managed_irq" => asked.managed_irq = true,
-                _ => {}
+                "managed_irq" if flags >= Flags::WithManagedIrq => asked.managed_irq = true,
+                "managed_irq" => return Err(Refusal::ManagedIrqUnknown(flag.to_owned())),
+                _ if flags < Flags::Skipping => return Err(Refusal::FlagUnknown(flag.to_owned())),
+                _ if !flag.bytes().all(|b| b.is_ascii_alphabetic() || b == b'_') => {
+                    return Err(Refusal::NoFlag(flag.to_owned()));
+                }
+                _ => asked.skipped.push(flag.to_owned()),
             }
             rest = tail;
         }
-        asked.cpus = CpuSet::parse_boot_list(rest, grammar).map_err(|_| NotUnderstood)?;
+        asked.cpus = CpuSet::parse_boot_list(rest, grammar)?;
         if asked.cpus.is_empty() {
-            return Err(NotUnderstood);
+            return Err(match value.split(',').find(|word| !word.is_empty()) {
+                Some(word) if rest.is_empty() => Refusal::AllFlags(word.to_owned()),
+                _ => Refusal::Empty,
+            });
         }
         if !(asked.nohz || asked.managed_irq) {
             asked.domain = true;
@@ -323,14 +436,12 @@ fn offloaded(param: &Param, host: &Host<'_>, look: &mut Look<'_, '_>) -> CpuSet 
         look.note_failure("bare rcu_nocbs on the boot line offloads no CPU");
         return CpuSet::new();
     };
-    // Before 5.14 `all` was a word of this parameter alone; since then lists know it.
-    let grammar = BootGrammar { all: true, ..grammar(host) };
-    match CpuSet::parse_boot_list(value, grammar) {
+    match parse_nocbs(value, grammar(host)) {
         Ok(cpus) => {
             look.note(format!("{} on the boot line", quoted(&param.to_string())));
             within_an_unseen_bound(cpus, host, look)
         }
-        Err(error) if release.is_some_and(|release| release.version() < (5, 10)) => {
+        Err(error) if release.is_some_and(|release| release.version() < BAD_NOCBS_MEAN_ALL_SINCE) => {
             look.note_failure(format!(
                 "{} on the boot line is a bad list and ignored: {error}",
                 quoted(&param.to_string())
@@ -344,6 +455,11 @@ fn offloaded(param: &Param, host: &Host<'_>, look: &mut Look<'_, '_>) -> CpuSet 
     }
 }
 
+/// A list of `rcu_nocbs=`. Before 5.14 `all` was a word of this parameter alone; since then lists know it.
+fn parse_nocbs(value: &str, grammar: BootGrammar) -> Result<CpuSet, ListError> {
+    CpuSet::parse_boot_list(value, BootGrammar { all: true, ..grammar })
+}
+
 /// Where `possible` is there and cannot be read, a list may be a bad one: which adds nothing before 5.10, and all CPUs since.
 fn within_an_unseen_bound(cpus: CpuSet, host: &Host<'_>, look: &mut Look<'_, '_>) -> CpuSet {
     let possible = host.cpus(super::cpu::POSSIBLE);
@@ -351,7 +467,7 @@ fn within_an_unseen_bound(cpus: CpuSet, host: &Host<'_>, look: &mut Look<'_, '_>
     else {
         return cpus;
     };
-    if host.release().is_some_and(|release| release.version() < (5, 10)) {
+    if host.release().is_some_and(|release| release.version() < BAD_NOCBS_MEAN_ALL_SINCE) {
         look.doubt(doubt, Some(cpus));
         return CpuSet::new();
     }
@@ -521,8 +637,42 @@ mod tests {
         assert_eq!(shown("nohz,2-5").as_deref(), Ok("001 2-5"));
         assert_eq!(shown("domain,bogus_flag,4-7").as_deref(), Ok("100 4-7"));
         for refused in ["all", "domain,foo2,2-5", "domain,managed-irq,2-5", "2-200", "3-2", "", "domain", "1,x"] {
-            assert_eq!(parse(refused), Err(NotUnderstood), "{refused:?}");
+            assert!(parse(refused).is_err(), "{refused:?}");
         }
+        assert_eq!(parse("managed,domain,2-3").unwrap().skipped, ["managed"]);
+        assert_eq!(parse("all"), Err(Refusal::AllFlags("all".to_owned())));
+        assert_eq!(parse("domain,,"), Err(Refusal::Empty));
+    }
+
+    #[test]
+    fn isolcpus_flags_by_version() {
+        let shown = |value: &str, version| {
+            IsolCpus::parse_as(value, BootGrammar::newest(Some(15)), version)
+                .map_or_else(|refusal| format!("{refusal:?}"), |asked| asked.cpus.to_string())
+        };
+        for (value, version, want) in [
+            ("2-5", (3, 10), "2-5"),
+            ("domain,2-5", (4, 14), "FlagsUnknown(\"domain\")"),
+            ("domain,2-5", (4, 15), "2-5"),
+            ("managed_irq,domain,2-5", (5, 5), "ManagedIrqUnknown(\"managed_irq\")"),
+            ("managed_irq,domain,2-5", (5, 6), "2-5"),
+            ("managed,domain,2-5", (5, 7), "FlagUnknown(\"managed\")"),
+            ("managed,domain,2-5", (5, 8), "2-5"),
+            ("managed-irq,domain,2-5", (5, 8), "NoFlag(\"managed-irq\")"),
+        ] {
+            assert_eq!(shown(value, version), want, "{value} on {version:?}");
+        }
+    }
+
+    #[test]
+    fn what_init_got_of_the_line() {
+        let line = BootLine::parse("BOOT_IMAGE=/v ro nohz_full=\"7-4\" a.b=1 splash=silent -- c=1").unwrap();
+        let handed = |environ: &str| line.handed_to_init(environ).map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(
+            handed("HOME=/\0BOOT_IMAGE=/v\0nohz_full=7-4\0a.b=1\0ro\0splash=\0c=1\0"),
+            ["BOOT_IMAGE=/v", "nohz_full=7-4"]
+        );
+        assert_eq!(handed(""), [""; 0]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::{Fact, Host, Kind, Observation, Read, Value};
 use crate::reading::{NotUnderstood, Obstacle, Reading, quote};
 use crate::units::Micros;
 
-const DRIVER: &str = "sys/devices/system/cpu/cpuidle/current_driver";
+pub(super) const DRIVER: &str = "sys/devices/system/cpu/cpuidle/current_driver";
 /// The device that PM QoS requests are made on: four bytes, a signed number of microseconds.
 pub(crate) const DMA_LATENCY: &str = "dev/cpu_dma_latency";
 

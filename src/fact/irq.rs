@@ -10,7 +10,8 @@ use crate::cpuset::CpuSet;
 use crate::reading::{Obstacle, Reading};
 
 const IRQ: &str = "proc/irq";
-const DEFAULT: &str = "proc/irq/default_smp_affinity";
+/// The mask that new lines get.
+pub(super) const DEFAULT: &str = "proc/irq/default_smp_affinity";
 
 /// From this version on the mode of `smp_affinity` says whether a line can be moved.
 const MODE_TELLS: (u32, u32) = (6, 12);

@@ -93,15 +93,18 @@ pub(crate) enum BuildOption {
     RtGroupSched,
     /// From 6.16 on: they are off unless the boot line says otherwise.
     RtGroupSchedDefaultDisabled,
+    /// Offloading of RCU callbacks: `rcu_nocbs=` is a parameter.
+    RcuNocbCpu,
 }
 
 impl BuildOption {
-    const ALL: &[Self] = &[Self::RtGroupSched, Self::RtGroupSchedDefaultDisabled];
+    const ALL: &[Self] = &[Self::RtGroupSched, Self::RtGroupSchedDefaultDisabled, Self::RcuNocbCpu];
 
     fn name(self) -> &'static str {
         match self {
             Self::RtGroupSched => "CONFIG_RT_GROUP_SCHED",
             Self::RtGroupSchedDefaultDisabled => "CONFIG_RT_GROUP_SCHED_DEFAULT_DISABLED",
+            Self::RcuNocbCpu => "CONFIG_RCU_NOCB_CPU",
         }
     }
 

@@ -8,8 +8,10 @@ use super::{Fact, Host, Kind, Observation, Read, Value};
 use crate::reading::{NotUnderstood, Reading, quote};
 use crate::units::Bytes;
 
-const MM: &str = "sys/kernel/mm";
+pub(super) const MM: &str = "sys/kernel/mm";
 const THP: &str = "sys/kernel/mm/transparent_hugepage";
+/// The mode of transparent huge pages for all sizes that have none of their own.
+pub(super) const THP_ENABLED: &str = "sys/kernel/mm/transparent_hugepage/enabled";
 pub(super) const LIMITS: &str = "proc/self/limits";
 pub(super) const STATUS: &str = "proc/self/status";
 pub(super) const UID_MAP: &str = "proc/self/uid_map";
@@ -21,11 +23,7 @@ pub(super) const FACTS: &[Fact] = &[
     Fact {
         name: "thp.enabled",
         kind: Kind::Word,
-        files: &[
-            "sys/kernel/mm/transparent_hugepage/enabled",
-            "sys/kernel/mm/transparent_hugepage/hugepages-*/enabled",
-            "sys/kernel/mm/",
-        ],
+        files: &[THP_ENABLED, "sys/kernel/mm/transparent_hugepage/hugepages-*/enabled", "sys/kernel/mm/"],
         about: "the effective mode of anonymous transparent huge pages (always, madvise, never): per-size files override the top level; never where the kernel has none",
         read: Read::One(thp_enabled),
     },
@@ -71,7 +69,7 @@ fn thp_enabled(host: &Host<'_>) -> Observation {
         }
         other => return look.word(other.map(|_| String::new())),
     };
-    let top = look.read(&format!("{THP}/enabled")).parse(parse_choice);
+    let top = look.read(THP_ENABLED).parse(parse_choice);
     let mut sizes: Vec<&str> =
         listing.entries.iter().map(|entry| entry.name.as_str()).filter(|name| name.starts_with("hugepages-")).collect();
     sizes.sort_by_key(|name| (name.len(), *name));

@@ -78,6 +78,11 @@ impl Processes {
         })
     }
 
+    /// Has one of them a name like that?
+    pub(super) fn has_named(&self, is_it: impl Fn(&str) -> bool) -> bool {
+        self.names.iter().any(|(_, name)| is_it(name))
+    }
+
     fn source(&self) -> Source {
         Source::summary("proc/*/comm", format!("{} names", self.names.len()))
     }
@@ -95,7 +100,7 @@ fn name(root: &Root, pid: u32) -> Reading<String> {
 
 /// Process 2 of a host is `kthreadd`, and of a container it is another or none. But a tree may lack process 2 for want of
 /// interest: it is a container when it has a mark, or when `capture.toml` says that the host was one without.
-fn is_in_container(root: &Root) -> bool {
+pub(super) fn is_in_container(root: &Root) -> bool {
     name(root, 2).value().is_none_or(|name| name != "kthreadd") && (root.may_be_unmarked_container() || is_marked(root))
 }
 

@@ -19,6 +19,8 @@ pub static FILES: &[(&str, &str)] = &[
     ("nic_node", include_str!("../../rules/nic_node.toml")),
     // delivery
     // boot
+    ("boot_line", include_str!("../../rules/boot_line.toml")),
+    ("boot_consistency", include_str!("../../rules/boot_consistency.toml")),
     // power
     // memory
     // clock
