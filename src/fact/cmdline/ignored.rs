@@ -7,24 +7,21 @@
 
 use std::collections::BTreeSet;
 
-use super::housekeeping::{self, Asked, Feature, Taken};
-use super::{BOOT_CPU, BootLine, Param, Refusal, cut_obstacle, kernel_bool, kernel_integer, look};
-use crate::cpuset::{BootGrammar, CpuSet};
+use super::housekeeping::{self, Taken};
+use super::{BootLine, Param, cut_obstacle, look};
+use crate::cpuset::BootGrammar;
 use crate::fact::host::{Look, quoted};
-use crate::fact::kernel::{self, BuildOption};
 use crate::fact::{
-    Cause, Doubt, Host, Observation, Source, Value, cgroup, clocksource, cpu, cpuidle, irq, memory, parse_word, process,
+    Doubt, Host, Observation, Source, Value, cgroup, clocksource, cpu, cpuidle, irq, kernel, memory, process,
 };
 use crate::reading::{Reading, quote};
 
 mod huge;
+mod lists;
+mod words;
 
 /// The environment that the kernel gave to its first process.
 const INIT_ENVIRON: &str = "proc/1/environ";
-
-const SMT_CONTROL: &str = "sys/devices/system/cpu/smt/control";
-const NUMA_BALANCING: &str = "proc/sys/kernel/numa_balancing";
-const INTEL_PSTATE: &str = "sys/devices/system/cpu/intel_pstate/status";
 
 pub(super) const FILES: &[&str] = &[
     super::PATH,
@@ -43,17 +40,11 @@ pub(super) const FILES: &[&str] = &[
     cpuidle::DRIVER,
     memory::THP_ENABLED,
     huge::COUNTS,
-    SMT_CONTROL,
-    NUMA_BALANCING,
-    INTEL_PSTATE,
+    words::SMT_CONTROL,
+    words::NUMA_BALANCING,
+    words::INTEL_PSTATE,
     clocksource::CURRENT,
 ];
-
-/// From this version on `mitigations=` takes vectors of attack after a comma.
-const ATTACK_VECTORS_SINCE: (u32, u32) = (6, 17);
-
-/// From this version on `rcu_nocbs` may stand without a list.
-const BARE_NOCBS_SINCE: (u32, u32) = (5, 17);
 
 /// What became of a parameter.
 #[derive(Clone, Debug)]
@@ -84,28 +75,25 @@ type Judge = fn(&mut Boot<'_, '_>, usize) -> Fate;
 
 /// The parameters that are judged.
 const JUDGES: &[(&str, Judge)] = &[
-    ("isolcpus", isolation),
-    ("nohz_full", isolation),
-    ("rcu_nocbs", rcu_nocbs),
-    ("irqaffinity", irqaffinity),
-    ("nohz", nohz),
-    ("idle", idle),
-    ("cpuidle.off", cpuidle_off),
-    (INTEL_MAX_CSTATE, max_cstate),
-    (ACPI_MAX_CSTATE, max_cstate),
-    ("transparent_hugepage", transparent_hugepage),
-    ("default_hugepagesz", huge_pages),
-    ("hugepagesz", huge_pages),
-    ("hugepages", huge_pages),
-    ("nosmt", nosmt),
-    ("mitigations", mitigations),
-    ("numa_balancing", numa_balancing),
-    ("intel_pstate", intel_pstate),
-    ("clocksource", clock_source),
+    ("isolcpus", lists::isolation),
+    ("nohz_full", lists::isolation),
+    ("rcu_nocbs", lists::rcu_nocbs),
+    ("irqaffinity", lists::irqaffinity),
+    ("nohz", words::nohz),
+    ("idle", words::idle),
+    ("cpuidle.off", words::cpuidle_off),
+    (words::INTEL_MAX_CSTATE, words::max_cstate),
+    (words::ACPI_MAX_CSTATE, words::max_cstate),
+    ("transparent_hugepage", words::transparent_hugepage),
+    ("default_hugepagesz", words::huge_pages),
+    ("hugepagesz", words::huge_pages),
+    ("hugepages", words::huge_pages),
+    ("nosmt", words::nosmt),
+    ("mitigations", words::mitigations),
+    ("numa_balancing", words::numa_balancing),
+    ("intel_pstate", words::intel_pstate),
+    ("clocksource", words::clock_source),
 ];
-
-const INTEL_MAX_CSTATE: &str = "intel_idle.max_cstate";
-const ACPI_MAX_CSTATE: &str = "processor.max_cstate";
 
 /// Other parameters about latency, of which it can only be told that the kernel does not know them.
 const OTHERS: &[&str] = &[
@@ -289,70 +277,11 @@ impl<'h, 'a> Boot<'h, 'a> {
             _ => Ok(value),
         }
     }
-
-    /// Does what an occurrence asks for show in the files?
-    fn effect(&mut self, asked: &Asked) -> Effect {
-        let mut effect = Effect::default();
-        for feature in &asked.features {
-            let path = match feature {
-                Feature::Domain => cgroup::ISOLATED,
-                Feature::Tick => cpu::NOHZ_FULL,
-                Feature::ManagedIrq => continue,
-            };
-            match self.look.read(path).parse(CpuSet::parse_list) {
-                Reading::Value(shown) => {
-                    effect.is_exact &= shown == asked.cpus;
-                    effect.is_any_shown = true;
-                    let missing = &asked.cpus - &shown;
-                    if !missing.is_empty() {
-                        effect.missing.get_or_insert(Missing { path, shown, missing });
-                    }
-                }
-                Reading::NotExposed if path == cpu::NOHZ_FULL && self.look.host.possible().is_some() => {
-                    effect.is_not_built = true;
-                }
-                other => effect.doubt = effect.doubt.take().or_else(|| Doubt::of(path, &other)),
-            }
-        }
-        effect
-    }
 }
 
 /// A parameter of which a later occurrence counts.
 fn overridden(later: &Param) -> Fate {
     Fate::Ignored(format!("the last one counts, {}", quoted(&later.to_string())))
-}
-
-/// What the files show of what was asked for.
-#[derive(Debug)]
-struct Effect {
-    /// Each file shows the list that was asked for, and no other CPU.
-    is_exact: bool,
-    is_any_shown: bool,
-    /// The kernel was built without the feature.
-    is_not_built: bool,
-    missing: Option<Missing>,
-    doubt: Option<Doubt>,
-}
-
-#[derive(Debug)]
-struct Missing {
-    path: &'static str,
-    shown: CpuSet,
-    missing: CpuSet,
-}
-
-impl Default for Effect {
-    fn default() -> Self {
-        Self { is_exact: true, is_any_shown: false, is_not_built: false, missing: None, doubt: None }
-    }
-}
-
-impl Effect {
-    /// All that shows is as it was asked for.
-    fn is_full(&self) -> bool {
-        self.is_any_shown && !self.is_not_built && self.missing.is_none() && self.doubt.is_none()
-    }
 }
 
 /// What `init` got of the boot line: an environment variable for each parameter with a value that the kernel did not take.
@@ -392,355 +321,6 @@ fn hint(param: &Param) -> &'static str {
     }
 }
 
-/// Why a list is refused, with what is odd about it. `newest` says whether newer kernels take it.
-fn list_refused(param: &Param, refusal: &Refusal, is_good_elsewhere: bool) -> String {
-    let hint = match hint(param) {
-        "" if matches!(refusal, Refusal::List(_)) && is_good_elsewhere => {
-            " (newer kernels read it: strides from 4.11 on, N from 5.13, all from 5.14)"
-        }
-        hint => hint,
-    };
-    match refusal {
-        Refusal::List(error) => format!("{error}{hint}, and one bad part voids the whole list"),
-        other => format!("{other}{hint}"),
-    }
-}
-
-fn isolation(boot: &mut Boot<'_, '_>, at: usize) -> Fate {
-    let param = boot.param(at);
-    if param.value.is_none() {
-        return Fate::ignored("without a list it is no parameter, and the kernel hands the word to init");
-    }
-    let newest = BootGrammar::newest(boot.grammar.last);
-    let asked = Asked::of(param, newest, None).and_then(Result::ok);
-    let effect = asked.as_ref().map(|asked| boot.effect(asked));
-    let is_full = effect.as_ref().is_some_and(Effect::is_full);
-    let place = |at: usize| quoted(&boot.param(at).to_string());
-    let taken = boot.taken.iter().find(|(place, _)| *place == at).map(|(_, taken)| taken.clone());
-    match taken {
-        None => Fate::Unjudged,
-        // Distributions carry grammars back to older kernels: the list that shows was taken.
-        Some(Taken::Refused(_) | Taken::Shared(_)) if is_full => Fate::Shown,
-        Some(Taken::Occupied(_)) if is_full && effect.as_ref().is_some_and(|effect| effect.is_exact) => Fate::Shown,
-        Some(Taken::Refused(refusal)) => Fate::Ignored(list_refused(param, &refusal, asked.is_some())),
-        Some(Taken::Occupied(first)) => {
-            Fate::Ignored(format!("{} came first, and the kernel refuses a second list for what has one", place(first)))
-        }
-        Some(Taken::Shared(first)) => Fate::Ignored(format!(
-            "{} came first, and up to Linux 5.17 isolcpus= and nohz_full= share one list",
-            place(first)
-        )),
-        Some(Taken::Overridden(last)) => overridden(boot.param(last)),
-        Some(Taken::Accepted(asked)) => accepted(boot, &asked, effect.unwrap_or_default()),
-    }
-}
-
-fn accepted(boot: &Boot<'_, '_>, asked: &Asked, effect: Effect) -> Fate {
-    if asked.features.contains(&Feature::Tick) {
-        if effect.is_not_built {
-            return Fate::ignored(
-                "this kernel was built without adaptive ticks (no nohz_full file: CONFIG_NO_HZ_FULL)",
-            );
-        }
-        if let Some((nohz, false)) = boot.line.last_accepted("nohz", kernel_bool) {
-            return Fate::Ignored(format!("{} keeps the tick on every CPU", quoted(&nohz.to_string())));
-        }
-    }
-    if let Some(Missing { path, shown, missing }) = effect.missing {
-        let shown = Value::Cpus(shown);
-        if missing == CpuSet::from_range(BOOT_CPU..=BOOT_CPU) {
-            return Fate::Ignored(format!("the kernel takes out CPU {BOOT_CPU}, which boots, and leaves {shown}"));
-        }
-        return Fate::Ignored(format!("{path} has {shown}, and nothing on the line says why"));
-    }
-    if let Some(doubt) = effect.doubt {
-        return Fate::Open(doubt);
-    }
-    if let Some(flag) = asked.skipped.first() {
-        let meant = crate::problem::did_you_mean(flag, ["domain", "managed_irq", "nohz"]);
-        let meant = meant.map_or_else(String::new, |meant| format!(" ({meant}?)"));
-        return Fate::Ignored(format!("the kernel knows no flag `{}` and skips it{meant}", quote(flag)));
-    }
-    if effect.is_any_shown { Fate::Shown } else { Fate::Taken }
-}
-
-fn rcu_nocbs(boot: &mut Boot<'_, '_>, at: usize) -> Fate {
-    let param = boot.param(at);
-    if let Some(last) = boot.line.all("rcu_nocbs").last().filter(|last| last.value != param.value) {
-        return overridden(last);
-    }
-    let is_before = |version| boot.version.is_some_and(|ours| ours < version);
-    let Some(value) = &param.value else {
-        return Fate::ignored(if is_before(BARE_NOCBS_SINCE) {
-            "without a list it is no parameter before Linux 5.17, and the kernel hands the word to init"
-        } else {
-            "without a list it readies the kernel to offload callbacks later, and offloads no CPU"
-        });
-    };
-    match super::parse_nocbs(value, boot.grammar) {
-        Ok(cpus) if cpus.is_empty() => Fate::ignored("the list is empty, and no CPU is offloaded"),
-        Ok(_) => is_offloading_known(boot, param),
-        Err(error) if is_before(super::BAD_NOCBS_MEAN_ALL_SINCE) => Fate::Ignored(format!(
-            "{error}{}, and what stands before that is all that counts, if anything",
-            hint(param)
-        )),
-        Err(error) => Fate::Ignored(format!("{error}{}, and of a bad list the kernel makes all CPUs", hint(param))),
-    }
-}
-
-/// No file shows which CPUs are offloaded. That the kernel can do it at all shows in its threads, in how it was built, or in
-/// what it did not hand to init.
-fn is_offloading_known(boot: &mut Boot<'_, '_>, param: &Param) -> Fate {
-    let not_built = "this kernel was built without offloading of RCU callbacks (CONFIG_RCU_NOCB_CPU)";
-    let processes = boot.look.host.processes();
-    if let Reading::Value(processes) = processes
-        && processes.has_named(|name| name.starts_with("rcuo"))
-    {
-        boot.look.source(Source::summary("proc/*/comm", "threads named rcuo".to_owned()));
-        return Fate::Shown;
-    }
-    match kernel::config(&mut boot.look, BuildOption::RcuNocbCpu) {
-        Reading::Value(true) => return Fate::Taken,
-        Reading::Value(false) => return Fate::ignored(not_built),
-        _ => {}
-    }
-    // Where something of the line was handed over, this would have been too.
-    if let Some(handed) = boot.handed.as_ref().filter(|handed| !handed.is_empty()) {
-        return if handed.contains(&param.to_string()) { Fate::ignored(not_built) } else { Fate::Taken };
-    }
-    if let Reading::Value(processes) = processes
-        && processes.has_named(|name| matches!(name, "rcu_sched" | "rcu_preempt" | "rcu_gp"))
-    {
-        boot.look.source(Source::summary("proc/*/comm", "no thread named rcuo".to_owned()));
-        return Fate::Ignored(format!("no thread named rcuo runs, so {not_built}"));
-    }
-    let reason = "neither a thread named rcuo nor the kernel's configuration shows that it is in force".to_owned();
-    Fate::Open(Doubt { cause: Cause::NotExposed, what: quote(&param.to_string()), reason })
-}
-
-fn irqaffinity(boot: &mut Boot<'_, '_>, at: usize) -> Fate {
-    let param = boot.param(at);
-    let Some(value) = &param.value else {
-        return Fate::ignored("without a list it is no parameter, and the kernel hands the word to init");
-    };
-    if let Some(last) = boot.line.all("irqaffinity").last().filter(|last| last.value != param.value) {
-        return overridden(last);
-    }
-    let mut asked = match CpuSet::parse_boot_list(value, boot.grammar) {
-        Ok(asked) => asked,
-        Err(error) => {
-            let hint = hint(param);
-            return Fate::Ignored(format!(
-                "{error}{hint}, and what stands before that and the boot CPU are all that counts"
-            ));
-        }
-    };
-    asked.insert(BOOT_CPU);
-    let mask = boot.look.read(irq::DEFAULT).parse(CpuSet::parse_mask);
-    let Reading::Value(mask) = mask.map(|mask| boot.look.host.within_possible(mask)) else {
-        return Fate::open(irq::DEFAULT, &boot.look.host.text(irq::DEFAULT).parse(CpuSet::parse_mask));
-    };
-    let added = &mask - &asked;
-    if added.is_empty() {
-        return Fate::Shown;
-    }
-    Fate::Ignored(format!("{} has CPUs {added} too: it was changed since", irq::DEFAULT))
-}
-
-fn nohz(boot: &mut Boot<'_, '_>, at: usize) -> Fate {
-    boot.value(at, "on or off", kernel_bool).map_or_else(|fate| fate, |_| Fate::Taken)
-}
-
-fn idle(boot: &mut Boot<'_, '_>, at: usize) -> Fate {
-    // Words of other architectures are not judged.
-    let known =
-        |text: &str| matches!(text, "poll" | "halt" | "nomwait" | "wfi" | "yield" | "nop").then(|| text.to_owned());
-    // Polling sticks: what comes later does not end it.
-    let polls = |param: &Param| param.value.as_deref() == Some("poll");
-    let word = match boot.value(at, "poll, halt or nomwait", known) {
-        _ if polls(boot.param(at)) => "poll".to_owned(),
-        Ok(_) if boot.line.all("idle").any(polls) => {
-            return Fate::ignored("idle=poll stands on the line too, and sticks");
-        }
-        Ok(word) => word,
-        Err(fate) => return fate,
-    };
-    let driver = boot.look.read_if_there(cpuidle::DRIVER).parse(parse_word);
-    match (word.as_str(), driver.value().map(String::as_str)) {
-        ("poll" | "halt", Some(driver)) if driver != "none" => {
-            Fate::Ignored(format!("the idle driver is {} all the same", quote(driver)))
-        }
-        ("nomwait", Some("intel_idle")) => Fate::ignored("the idle driver is intel_idle all the same"),
-        ("poll" | "halt", Some(_)) => Fate::Shown,
-        _ => Fate::Taken,
-    }
-}
-
-fn cpuidle_off(boot: &mut Boot<'_, '_>, at: usize) -> Fate {
-    match boot.value(at, "a number", kernel_integer) {
-        Err(fate) => fate,
-        Ok(0) => Fate::Taken,
-        Ok(_) if boot.look.read_if_there(cpuidle::DRIVER) == Reading::NotExposed => Fate::Shown,
-        Ok(_) => Fate::Ignored(format!("{} is there, so that idle states are in use", cpuidle::DRIVER)),
-    }
-}
-
-fn max_cstate(boot: &mut Boot<'_, '_>, at: usize) -> Fate {
-    let n = match boot.value(at, "a number", kernel_integer) {
-        Ok(n) => n,
-        Err(fate) => return fate,
-    };
-    let is_intel = boot.param(at).is(INTEL_MAX_CSTATE);
-    let driver = match boot.look.read_if_there(cpuidle::DRIVER).parse(parse_word) {
-        Reading::Value(driver) => driver,
-        // No driver, and nothing to cap.
-        Reading::NotExposed => return Fate::Taken,
-        other => return Fate::open(cpuidle::DRIVER, &other),
-    };
-    let other = if is_intel { ACPI_MAX_CSTATE } else { INTEL_MAX_CSTATE };
-    let caps_other = boot.line.integer(other).is_some_and(|(_, n)| is_intel || n > 0);
-    match (driver.as_str(), is_intel) {
-        ("intel_idle", true) if n == 0 => Fate::ignored("the idle driver is intel_idle all the same"),
-        ("intel_idle", true) | ("acpi_idle", false) => Fate::Shown,
-        (_, true) if n == 0 => Fate::Shown,
-        // A line that names both is meant for whichever driver comes.
-        ("none" | "haltpoll", _) => Fate::Taken,
-        ("intel_idle" | "acpi_idle", _) if caps_other => Fate::Taken,
-        ("intel_idle" | "acpi_idle", _) => Fate::Ignored(format!("the idle driver is {driver}, which heeds {other}")),
-        (driver, _) => Fate::Ignored(format!("the idle driver is {}, which does not heed it", quote(driver))),
-    }
-}
-
-fn transparent_hugepage(boot: &mut Boot<'_, '_>, at: usize) -> Fate {
-    let known = |text: &str| matches!(text, "always" | "madvise" | "never").then(|| text.to_owned());
-    let word = match boot.value(at, "always, madvise or never", known) {
-        Ok(word) => word,
-        Err(fate) => return fate,
-    };
-    match boot.look.read(memory::THP_ENABLED).parse(memory::parse_choice) {
-        Reading::Value(shown) => changed(&word, &shown, memory::THP_ENABLED),
-        Reading::NotExposed if word == "never" => Fate::Taken,
-        Reading::NotExposed if boot.look.host.root.exists(memory::MM).value().is_some() => {
-            Fate::ignored("this kernel was built without transparent huge pages, or is a real-time one")
-        }
-        other => Fate::open(memory::THP_ENABLED, &other),
-    }
-}
-
-/// What was asked for against what is shown now.
-fn changed(asked: &str, shown: &str, path: &str) -> Fate {
-    if asked == shown {
-        Fate::Shown
-    } else {
-        Fate::Ignored(format!("{path} is {}: it was changed since", quote(shown)))
-    }
-}
-
-fn huge_pages(boot: &mut Boot<'_, '_>, at: usize) -> Fate {
-    if boot.huge_pages.is_none() {
-        boot.huge_pages = Some(huge::replay(&mut boot.look, boot.line));
-    }
-    let fates = boot.huge_pages.iter().flatten();
-    fates.filter(|(place, _)| *place == at).map(|(_, fate)| fate.clone()).next().unwrap_or(Fate::Unjudged)
-}
-
-fn nosmt(boot: &mut Boot<'_, '_>, _at: usize) -> Fate {
-    match boot.look.read(SMT_CONTROL).parse(parse_word) {
-        Reading::Value(control) => match control.as_str() {
-            "off" | "forceoff" => Fate::Shown,
-            "notsupported" | "notimplemented" => Fate::Taken,
-            control => Fate::Ignored(format!("{SMT_CONTROL} is {}: SMT was switched on since", quote(control))),
-        },
-        other => Fate::open(SMT_CONTROL, &other),
-    }
-}
-
-fn mitigations(boot: &mut Boot<'_, '_>, at: usize) -> Fate {
-    let knows_vectors = boot.version.is_none_or(|version| version >= ATTACK_VECTORS_SINCE);
-    let known = |text: &str| is_mitigations(text, knows_vectors).then(|| text.to_owned());
-    let wanted = if knows_vectors {
-        "off, auto, or auto,nosmt, and then vectors of attack such as no_user_user"
-    } else {
-        "off, auto, or auto,nosmt (vectors of attack from Linux 6.17 on)"
-    };
-    boot.value(at, wanted, known).map_or_else(|fate| fate, |_| Fate::Taken)
-}
-
-fn is_mitigations(text: &str, knows_vectors: bool) -> bool {
-    const VECTORS: [&str; 5] = ["no_cross_thread", "no_guest_guest", "no_guest_host", "no_user_kernel", "no_user_user"];
-    let rest = ["auto,nosmt", "auto", "off"].into_iter().find_map(|word| text.strip_prefix(word));
-    let vectors = match rest {
-        Some("") => return true,
-        Some(rest) => rest.strip_prefix(','),
-        None => None,
-    };
-    knows_vectors && vectors.is_some_and(|vectors| vectors.split(',').all(|vector| VECTORS.contains(&vector)))
-}
-
-fn numa_balancing(boot: &mut Boot<'_, '_>, at: usize) -> Fate {
-    let known = |text: &str| [("enable", true), ("disable", false)].into_iter().find(|(word, _)| *word == text);
-    let on = match boot.value(at, "enable or disable", known) {
-        Ok((_, on)) => on,
-        Err(fate) => return fate,
-    };
-    match boot.look.read(NUMA_BALANCING).parse(crate::fact::parse_integer) {
-        Reading::Value(mode) if (mode != 0) == on => Fate::Shown,
-        Reading::Value(mode) => Fate::Ignored(format!("{NUMA_BALANCING} is {mode}: it was changed since")),
-        Reading::NotExposed if !on => Fate::Taken,
-        other => Fate::open(NUMA_BALANCING, &other),
-    }
-}
-
-fn intel_pstate(boot: &mut Boot<'_, '_>, at: usize) -> Fate {
-    const WORDS: &[&str] = &[
-        "active",
-        "passive",
-        "disable",
-        "force",
-        "hwp_only",
-        "no_cas",
-        "no_hwp",
-        "per_cpu_perf_limits",
-        "support_acpi_ppc",
-    ];
-    let text = boot.param(at).value.as_deref().unwrap_or_default();
-    if !WORDS.contains(&text) {
-        return Fate::Ignored(format!(
-            "the kernel passes over a value that it does not know: it takes {}",
-            WORDS.join(", ")
-        ));
-    }
-    // Each word switches something of its own; only the mode shows.
-    let mode = match text {
-        "active" | "passive" => text,
-        "disable" => "off",
-        _ => return Fate::Taken,
-    };
-    match boot.look.read_if_there(INTEL_PSTATE).parse(parse_word) {
-        Reading::Value(status) => changed(mode, &status, INTEL_PSTATE),
-        Reading::NotExposed if mode == "off" => Fate::Shown,
-        Reading::NotExposed => Fate::Unjudged,
-        other => Fate::open(INTEL_PSTATE, &other),
-    }
-}
-
-fn clock_source(boot: &mut Boot<'_, '_>, at: usize) -> Fate {
-    let name = match boot.value(at, "a name", |text| (!text.is_empty()).then(|| text.to_owned())) {
-        Ok(name) => name,
-        Err(fate) => return fate,
-    };
-    match boot.look.read(clocksource::CURRENT).parse(parse_word) {
-        Reading::Value(current) if current == name => Fate::Shown,
-        Reading::Value(current) => {
-            let current = quote(&current);
-            Fate::Ignored(format!(
-                "the clock source is {current}: the kernel has none of that name, or found it unstable"
-            ))
-        }
-        other => Fate::open(clocksource::CURRENT, &other),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -760,21 +340,6 @@ mod tests {
             ["isolcpus", "nohz-full", "nosmep", "nosmap", "ide", "quiet", "hugepages", "transparent_hugepage_shmem"]
         {
             assert_eq!(meant_by(fine), None, "{fine}");
-        }
-    }
-
-    #[test]
-    fn values_of_mitigations() {
-        for (text, old, new) in [
-            ("off", true, true),
-            ("auto,nosmt", true, true),
-            ("auto,no_user_user,no_guest_host", false, true),
-            ("auto,nosmt,no_cross_thread", false, true),
-            ("auto,no_nothing", false, false),
-            ("autox", false, false),
-            ("none", false, false),
-        ] {
-            assert_eq!((is_mitigations(text, false), is_mitigations(text, true)), (old, new), "{text}");
         }
     }
 
