@@ -106,7 +106,11 @@ impl Capture<'_> {
             Keep::BannedCpus if !self.is_irqbalance(path) => return Ok(()),
             _ => {}
         }
-        match self.root.read_bytes(path) {
+        let bytes = match keep {
+            Keep::FirstLine(_) => self.root.read_start(path),
+            _ => self.root.read_bytes(path),
+        };
+        match bytes {
             Reading::Value(bytes) => {
                 let at = self.at(path);
                 let bytes = self.privacy.text(&at, keep.reduce(bytes, self.boot_line.as_deref()));
@@ -246,6 +250,9 @@ impl Keep {
             Keep::Whole => bytes,
             Keep::Nothing | Keep::Presence => Vec::new(),
             Keep::Lines(names) => private::lines_of(&bytes, names),
+            Keep::FirstLine(name) => {
+                private::lines_of(&bytes, &[name]).split_inclusive(|&b| b == b'\n').next().unwrap_or_default().to_vec()
+            }
             Keep::OfBootLine => private::variables_on(boot_line, &bytes),
             Keep::BannedCpus => private::variables_of(&bytes, &process::BANNED_VARIABLES),
             Keep::DefaultRoutes => private::default_routes_of(&bytes),

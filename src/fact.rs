@@ -12,16 +12,20 @@ use crate::cpuset::CpuSet;
 use crate::reading::{NotUnderstood, Reading, quote};
 use crate::units::{Bytes, Micros};
 
+pub mod bench;
 pub mod cgroup;
 pub mod clocksource;
 pub mod cmdline;
+pub mod console;
 pub mod cpu;
 pub mod cpuidle;
+pub mod guest;
 mod host;
 pub mod irq;
 pub mod kernel;
 pub mod limits;
 pub mod memory;
+pub mod mitigations;
 pub mod plan;
 pub mod process;
 pub mod sched;
@@ -392,6 +396,10 @@ static AREAS: &[&[Fact]] = &[
     limits::FACTS,
     clocksource::FACTS,
     topology::FACTS,
+    mitigations::FACTS,
+    guest::FACTS,
+    console::FACTS,
+    bench::FACTS,
 ];
 
 /// All facts, in the order of the vocabulary page.
@@ -417,6 +425,15 @@ pub(crate) fn parse_word(text: &str) -> Result<String, NotUnderstood> {
     let word = trim(text);
     let is_one = !word.is_empty() && !word.contains(|c: char| c.is_ascii_whitespace() || c == '\0');
     if is_one { Ok(word.to_owned()) } else { Err(NotUnderstood) }
+}
+
+/// One line with blanks, newlines and NULs around it removed.
+///
+/// # Errors
+/// No text, or more than one line.
+pub(crate) fn parse_line(text: &str) -> Result<String, NotUnderstood> {
+    let line = trim(text);
+    if line.is_empty() || line.contains('\n') { Err(NotUnderstood) } else { Ok(line.to_owned()) }
 }
 
 /// A decimal integer, as sysfs and procfs print it.

@@ -251,6 +251,11 @@ impl Root {
         answer(self.recorded_error(path).and_then(|()| self.contents(path)))
     }
 
+    /// Reads the beginning of a file, at most 4 KiB: of one that has a record for each CPU, the first ones.
+    pub fn read_start(&self, path: &str) -> Reading<Vec<u8>> {
+        answer(self.recorded_error(path).and_then(|()| self.contents_of(path, Extent::Start)))
+    }
+
     /// Reads a device that answers with a signed 32-bit number: `dev/cpu_dma_latency`.
     ///
     /// Opening that one for reading asks for the default latency, which constrains nothing. A tree's devices are never
@@ -389,7 +394,11 @@ impl Root {
     }
 
     fn contents(&self, path: &str) -> Result<Vec<u8>, Obstacle> {
-        let in_one = if !self.live || is_one_record(path) { Extent::OneRead } else { Extent::ManyReads };
+        let extent = if !self.live || is_one_record(path) { Extent::OneRead } else { Extent::ManyReads };
+        self.contents_of(path, extent)
+    }
+
+    fn contents_of(&self, path: &str, extent: Extent) -> Result<Vec<u8>, Obstacle> {
         let listed = self.in_listed(path, |folder, name, known| match known {
             Known::File => openat2(folder, name, READ_LISTED, Mode::empty(), self.confinement()),
             Known::Absent => Err(Errno::NOENT),
@@ -397,7 +406,7 @@ impl Root {
         match listed {
             // A link by now, or a kernel that is unsure: the long way tells.
             None | Some(Err(Errno::LOOP | Errno::AGAIN | Errno::INTR)) => {}
-            Some(file) => return read_to_end(&file?, in_one),
+            Some(file) => return read_to_end(&file?, extent),
         }
         if !self.live {
             expect_type(self.look_inside(path)?, FileType::RegularFile)?;
@@ -410,7 +419,7 @@ impl Root {
         if !is_kernels {
             is_file()?;
         }
-        match read_to_end(&file, in_one) {
+        match read_to_end(&file, extent) {
             Ok(bytes) if is_kernels && bytes.is_empty() => is_file().map(|()| bytes),
             Err(Obstacle::Errno(Errno::ISDIR)) => is_file().map(|()| Vec::new()),
             read => read,
@@ -516,6 +525,8 @@ enum Extent {
     OneRead,
     /// Only a read that gives nothing is the end.
     ManyReads,
+    /// What the first read gives is all that is wanted.
+    Start,
 }
 
 /// Reads until the end of the file, not until its size: that is 0 in procfs and 4096 in sysfs.
@@ -524,7 +535,7 @@ fn read_to_end(file: &OwnedFd, extent: Extent) -> Result<Vec<u8>, Obstacle> {
     let count = retry_on_intr(|| read(file, &mut start))?;
     // Of its own size: thousands of small texts are kept.
     let mut bytes = start[..count].to_vec();
-    if count == 0 || (extent == Extent::OneRead && count < start.len()) {
+    if count == 0 || extent == Extent::Start || (extent == Extent::OneRead && count < start.len()) {
         return Ok(bytes);
     }
     loop {

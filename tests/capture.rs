@@ -319,6 +319,7 @@ fn private_host() -> Tree {
     Tree::tuned()
         .with("proc/sys/kernel/hostname", "trade1.example.org\n")
         .boot("ip=10.0.0.2::10.0.0.1::TRADE1:eth0 BOOTIF=01-aa-bb-cc-00-11-22 isolcpus=2-5 nohz_full=2-5")
+        .with("proc/1/environ", "PASSWORD=hunter2\0HOME=/secret\0ip=10.0.0.2::10.0.0.1::TRADE1:eth0\0")
         .with("proc/812/comm", "trade1-feed\n")
         .with("proc/812/cmdline", "feed\0--password=hunter2\0")
         .with("proc/812/environ", "PASSWORD=hunter2\0")
@@ -350,6 +351,7 @@ fn nothing_private_is_copied() {
     }
     assert_eq!(files["proc/903/environ"], b"IRQBALANCE_BANNED_CPULIST=2-5\0");
     assert!(!files.contains_key("proc/812/environ"));
+    assert_eq!(files["proc/1/environ"], b"ip=10.0.0.2::10.0.0.1::xxxxxx:eth0\0", "it stands on the boot line");
     assert_eq!(files["proc/self/status"], b"CapEff:\t0000000000004000\n");
     let boot = String::from_utf8_lossy(&files["proc/cmdline"]);
     assert_eq!(

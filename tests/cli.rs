@@ -819,7 +819,7 @@ fn a_rule_that_only_informs_fails_nothing_and_reads_so() {
     fs::write(dir.path().join("remark.toml"), rule).unwrap();
     let rules = ["--rules", dir.path().to_str().unwrap()];
     let human = run(TUNED, &rules).done().answer(0);
-    assert!(human.contains("i info     remark") && human.contains(" 1 for information"), "{human}");
+    assert!(human.contains("i info     remark") && human.contains(" 2 for information"), "{human}");
     let github = run(TUNED, &[&rules[..], &["--format", "github"]].concat()).done().answer(0);
     assert!(github.contains("::notice title=quietcore%3A remark::it is so"), "{github}");
     let junit = run(TUNED, &[&rules[..], &["--format", "junit"]].concat()).done().answer(0);

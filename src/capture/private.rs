@@ -38,6 +38,8 @@ pub(super) enum Keep {
     Presence,
     /// The lines that begin so.
     Lines(&'static [&'static str]),
+    /// The first line that begins so, if it stands in the first 4 KiB: the file has the same lines for every CPU.
+    FirstLine(&'static str),
     /// Of the environment of irqbalance the two variables that say which CPUs it keeps off; of another process nothing.
     BannedCpus,
     /// Of the environment of the first process what stands on the boot line too, and so is told already: what the kernel did
@@ -69,6 +71,10 @@ impl Keep {
                 ["status"] => Self::Lines(&["Cpus_allowed_list:"]),
                 _ => Self::Nothing,
             },
+            // More would tell the machine's serial number on some of them.
+            ["proc", "cpuinfo"] => Self::FirstLine("flags"),
+            // No interrupts, and not when the host was started.
+            ["proc", "stat"] => Self::Lines(&["cpu"]),
             ["proc", "net", "route"] => Self::DefaultRoutes,
             ["proc", "net", ..] => Self::Nothing,
             ["proc", "config.gz"] => Self::CompressedConfig,

@@ -396,7 +396,7 @@ pub(crate) fn grammar(host: &Host<'_>) -> BootGrammar {
 }
 
 /// A look at the boot line: the line where there is one, else the answer that a fact about it then has.
-fn look<'h, 'a>(host: &'h Host<'a>) -> (Look<'h, 'a>, Reading<&'h BootLine>) {
+pub(super) fn look<'h, 'a>(host: &'h Host<'a>) -> (Look<'h, 'a>, Reading<&'h BootLine>) {
     let mut look = Look::at(host);
     // Recorded as a source; the parsed form is kept by the host.
     let _ = look.read(PATH);

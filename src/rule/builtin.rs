@@ -35,6 +35,10 @@ pub static FILES: &[(&str, &str)] = &[
     // realtime
     ("rt_kernel", include_str!("../../rules/rt_kernel.toml")),
     // information
+    ("mitigations", include_str!("../../rules/mitigations.toml")),
+    ("guest", include_str!("../../rules/guest.toml")),
+    ("console", include_str!("../../rules/console.toml")),
+    ("bench_ready", include_str!("../../rules/bench_ready.toml")),
 ];
 
 /// How many of them are the base: required, and named in the documentation.
