@@ -21,7 +21,7 @@ pub use self::tree::{TooLarge, Tree};
 pub use self::write::{Target, TargetError, WriteError};
 
 use self::private::{Keep, Privacy};
-use crate::fact::{self, cgroup, cmdline, cpuidle, kernel, limits, process};
+use crate::fact::{self, cgroup, cmdline, cpuidle, kernel, limits, process, vm};
 use crate::reading::{Obstacle, Reading};
 use crate::root::Root;
 use crate::topology;
@@ -256,6 +256,7 @@ impl Keep {
             Keep::OfBootLine => private::variables_on(boot_line, &bytes),
             Keep::BannedCpus => private::variables_of(&bytes, &process::BANNED_VARIABLES),
             Keep::DefaultRoutes => private::default_routes_of(&bytes),
+            Keep::Swaps => vm::reduce_swaps(&String::from_utf8_lossy(&bytes)).into_bytes(),
             Keep::Config => kernel::reduce_config(&String::from_utf8_lossy(&bytes)).into_bytes(),
             // What is no gzip of a text is none in the tree either.
             Keep::CompressedConfig => match kernel::decompress_config(&bytes) {

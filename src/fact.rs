@@ -27,9 +27,11 @@ pub mod limits;
 pub mod memory;
 pub mod mitigations;
 pub mod plan;
+pub mod power;
 pub mod process;
 pub mod sched;
 pub mod topology;
+pub mod vm;
 
 pub use host::{Host, Look};
 
@@ -390,7 +392,9 @@ static AREAS: &[&[Fact]] = &[
     irq::FACTS,
     process::FACTS,
     cpuidle::FACTS,
+    power::FACTS,
     memory::FACTS,
+    vm::FACTS,
     sched::FACTS,
     kernel::FACTS,
     limits::FACTS,

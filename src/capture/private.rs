@@ -47,6 +47,8 @@ pub(super) enum Keep {
     OfBootLine,
     /// The default routes, without their gateways.
     DefaultRoutes,
+    /// Swap areas without their paths.
+    Swaps,
     /// Of a kernel configuration the options that facts read.
     Config,
     /// The same, compressed.
@@ -77,6 +79,7 @@ impl Keep {
             ["proc", "stat"] => Self::Lines(&["cpu"]),
             ["proc", "net", "route"] => Self::DefaultRoutes,
             ["proc", "net", ..] => Self::Nothing,
+            ["proc", "swaps"] => Self::Swaps,
             ["proc", "config.gz"] => Self::CompressedConfig,
             ["boot", ..] => Self::Config,
             // What stands in them names the container, its image and who runs it.

@@ -15,9 +15,9 @@ pub(crate) const CONFIG_GZ: &str = "proc/config.gz";
 const MAX_CONFIG_BYTES: u64 = 4 * 1024 * 1024;
 
 /// What `uname -v` prints: how the kernel was built is among its words.
-const VERSION: &str = "proc/sys/kernel/version";
+pub(super) const VERSION: &str = "proc/sys/kernel/version";
 /// There, and 1, on kernels with the patches or the configuration for real time, but not on all of them.
-const REALTIME: &str = "sys/kernel/realtime";
+pub(super) const REALTIME: &str = "sys/kernel/realtime";
 
 pub(super) const FACTS: &[Fact] = &[Fact {
     name: "kernel.preempt_rt",
@@ -27,7 +27,7 @@ pub(super) const FACTS: &[Fact] = &[Fact {
     read: Read::One(preempt_rt),
 }];
 
-fn preempt_rt(host: &Host<'_>) -> Observation {
+pub(super) fn preempt_rt(host: &Host<'_>) -> Observation {
     let mut look = Look::at(host);
     let by_file = look.read_if_there(REALTIME).parse(super::parse_integer);
     let reading = match by_file {
@@ -95,16 +95,20 @@ pub(crate) enum BuildOption {
     RtGroupSchedDefaultDisabled,
     /// Offloading of RCU callbacks: `rcu_nocbs=` is a parameter.
     RcuNocbCpu,
+    /// Memory that moves by itself to the node that uses it.
+    NumaBalancing,
 }
 
 impl BuildOption {
-    const ALL: &[Self] = &[Self::RtGroupSched, Self::RtGroupSchedDefaultDisabled, Self::RcuNocbCpu];
+    const ALL: &[Self] =
+        &[Self::RtGroupSched, Self::RtGroupSchedDefaultDisabled, Self::RcuNocbCpu, Self::NumaBalancing];
 
     fn name(self) -> &'static str {
         match self {
             Self::RtGroupSched => "CONFIG_RT_GROUP_SCHED",
             Self::RtGroupSchedDefaultDisabled => "CONFIG_RT_GROUP_SCHED_DEFAULT_DISABLED",
             Self::RcuNocbCpu => "CONFIG_RCU_NOCB_CPU",
+            Self::NumaBalancing => "CONFIG_NUMA_BALANCING",
         }
     }
 

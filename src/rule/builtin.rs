@@ -22,7 +22,21 @@ pub static FILES: &[(&str, &str)] = &[
     ("boot_line", include_str!("../../rules/boot_line.toml")),
     ("boot_consistency", include_str!("../../rules/boot_consistency.toml")),
     // power
+    ("idle_latency", include_str!("../../rules/idle_latency.toml")),
+    ("epp", include_str!("../../rules/epp.toml")),
+    ("epb", include_str!("../../rules/epb.toml")),
+    ("frequency_floor", include_str!("../../rules/frequency_floor.toml")),
+    ("turbo", include_str!("../../rules/turbo.toml")),
+    ("uncore", include_str!("../../rules/uncore.toml")),
     // memory
+    ("numa_balancing", include_str!("../../rules/numa_balancing.toml")),
+    ("ksm", include_str!("../../rules/ksm.toml")),
+    ("swap", include_str!("../../rules/swap.toml")),
+    ("khugepaged", include_str!("../../rules/khugepaged.toml")),
+    ("compaction", include_str!("../../rules/compaction.toml")),
+    ("zone_reclaim", include_str!("../../rules/zone_reclaim.toml")),
+    ("stat_interval", include_str!("../../rules/stat_interval.toml")),
+    ("hugepages", include_str!("../../rules/hugepages.toml")),
     // clock
     ("clocksource", include_str!("../../rules/clocksource.toml")),
     // smt
