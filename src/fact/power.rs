@@ -45,6 +45,7 @@ pub(super) const FACTS: &[Fact] = &[
             "sys/devices/system/cpu/cpu*/cpufreq/scaling_min_freq",
             "sys/devices/system/cpu/cpu*/cpufreq/scaling_max_freq",
             "sys/devices/system/cpu/cpu*/cpufreq/cpuinfo_max_freq",
+            "sys/devices/system/cpu/cpu*/cpufreq/scaling_driver",
         ],
         about: "how far the frequency of a CPU may move, in kHz: from scaling_min_freq to scaling_max_freq",
         read: Read::PerCpu(span),
@@ -164,7 +165,9 @@ fn span(host: &Host<'_>, cpu: u32) -> Observation {
                 look.note_pass(format!("at {high} kHz"));
             }
         }
-        Reading::NotExposed => look.note_unknown("virtual machine?"),
+        Reading::NotExposed if host.text(&format!("{folder}/scaling_driver")) == Reading::NotExposed => {
+            look.note_unknown("virtual machine?");
+        }
         _ => {}
     }
     look.answer(reading.map(|(low, high)| Value::Integer(high - low)))

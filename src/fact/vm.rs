@@ -129,6 +129,15 @@ fn number(host: &Host<'_>, path: &str) -> Observation {
     look.answer(reading.map(Value::Integer))
 }
 
+/// A sysctl whose absence may be an answer too: a pass says that it was read.
+fn sysctl(look: &mut Look<'_, '_>, path: &str) -> Reading<i64> {
+    let reading = look.read(path).parse(parse_number);
+    if let (Reading::Value(number), Some((_, name))) = (&reading, path.rsplit_once('/')) {
+        look.note_pass(format!("{name} is {number}"));
+    }
+    reading
+}
+
 /// # Errors
 /// No number, or a negative one: none of these files has one.
 fn parse_number(text: &str) -> Result<i64, NotUnderstood> {
@@ -149,7 +158,7 @@ fn has_one_node(look: &mut Look<'_, '_>) -> Option<bool> {
 /// The file is absent where the kernel was built without; what was built how is not shown, but for a configuration.
 fn numa_balancing(host: &Host<'_>) -> Observation {
     let mut look = Look::at(host);
-    let mut reading = look.read(NUMA_BALANCING).parse(parse_number);
+    let mut reading = sysctl(&mut look, NUMA_BALANCING);
     if reading == Reading::NotExposed {
         let why = if has_one_node(&mut look) == Some(true) {
             Some("the host has one node")
@@ -170,7 +179,7 @@ fn numa_balancing(host: &Host<'_>) -> Observation {
 
 fn zone_reclaim_mode(host: &Host<'_>) -> Observation {
     let mut look = Look::at(host);
-    let mut reading = look.read(ZONE_RECLAIM).parse(parse_number);
+    let mut reading = sysctl(&mut look, ZONE_RECLAIM);
     if reading == Reading::NotExposed && has_one_node(&mut look) == Some(true) {
         look.note("the host has one node");
         reading = Reading::Value(0);
@@ -234,7 +243,7 @@ struct Pool {
 impl Pool {
     fn of_node(look: &mut Look<'_, '_>, id: u32) -> Reading<Self> {
         let folder = format!("{NODES}/node{id}/hugepages");
-        let sizes = look.host.root.list(&folder);
+        let sizes = look.list(&folder);
         sizes.and_then(|listing| {
             let mut pool: Reading<Self> = Reading::NotExposed;
             let names = listing.entries.iter().map(|entry| entry.name.as_str());
@@ -274,7 +283,10 @@ fn ksm_run(host: &Host<'_>) -> Observation {
             look.note("this kernel merges no pages");
             0
         }),
-        text => text.parse(parse_number),
+        text => text.parse(parse_number).map(|run| {
+            look.note_pass(format!("ksm/run is {run}"));
+            run
+        }),
     };
     if reading == Reading::Value(0)
         && let Reading::Value(shared) = host.text(KSM_SHARED).parse(parse_number)
@@ -350,7 +362,7 @@ pub(crate) fn reduce_swaps(text: &str) -> String {
 
 fn compaction_proactiveness(host: &Host<'_>) -> Observation {
     let mut look = Look::at(host);
-    let mut reading = look.read(PROACTIVENESS).parse(parse_number);
+    let mut reading = sysctl(&mut look, PROACTIVENESS);
     // A kernel that compacts, and has no such file, is older than it (5.9).
     if reading == Reading::NotExposed && host.text(EXTFRAG_THRESHOLD).value().is_some() {
         let _ = look.read(EXTFRAG_THRESHOLD);
