@@ -201,7 +201,10 @@ fn names_in_folders_are_kept_where_they_are_what_is_read() {
     assert!(!files.contains_key("proc/version"));
 
     // Probes of folders: no huge pages in a kernel that shows its memory management, and an empty fair_server.
-    tree = tree.without(THP).with("sys/kernel/mm/numa/demotion_enabled", "false\n").without(&format!("{FAIR_SERVER}/cpu2"));
+    tree = tree
+        .without(THP)
+        .with("sys/kernel/mm/numa/demotion_enabled", "false\n")
+        .without(&format!("{FAIR_SERVER}/cpu2"));
     tree = tree.with(&format!("{FAIR_SERVER}/.keep"), "");
     let (_dir, files, _) = captured(&tree);
     assert!(files.contains_key("sys/kernel/mm/.keep") && files.contains_key(&format!("{FAIR_SERVER}/.keep")));
