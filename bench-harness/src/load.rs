@@ -17,6 +17,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::cpus::{self, CpuList};
 use crate::experiment::Skip;
 use crate::sys::child;
+use crate::sys::scheduler::run_as_other;
 use crate::text::strerror;
 
 /// What makes the load.
@@ -61,7 +62,8 @@ impl Load {
         let spinner = |_| {
             let (over, cpus, placed) = (Arc::clone(&over), cpus.clone(), placed.clone());
             thread::Builder::new().name("load".to_owned()).spawn(move || {
-                let place = cpus::pin_to(&cpus);
+                // Never in real time, as this program may run: it would take the CPUs from everybody else.
+                let place = run_as_other().and_then(|()| cpus::pin_to(&cpus));
                 // The receiver is there until every thread has said so.
                 let _ = placed.send(place);
                 while place.is_ok() && !over.load(Ordering::Relaxed) {
@@ -88,7 +90,7 @@ impl Load {
 
     fn process(program: &str, threads: usize, cpus: &CpuList) -> anyhow::Result<Load> {
         let mut command = Command::new(program);
-        command.args(["--cpu", &threads.to_string(), "--quiet"]);
+        command.args(["--cpu", &threads.to_string(), "--sched", "other", "--quiet"]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         match child::spawn(&mut command, Some(cpus.clone())) {
             Ok(child) => Ok(Load::Process(child)),
