@@ -16,6 +16,7 @@ use crate::page::{self, Overview};
 use crate::report::{Report, SCHEMA, make_folder, write_file};
 use crate::session::Session;
 use crate::table::Table;
+use crate::text;
 use orders::{ORDERS, Outcome};
 
 /// What a measurement is asked for in the lab where that is not its default.
@@ -86,7 +87,7 @@ impl Lab {
 
     /// The JSON text, with a line break at the end.
     pub fn json(&self) -> serde_json::Result<String> {
-        Ok(serde_json::to_string_pretty(self)? + "\n")
+        text::json(self)
     }
 
     /// Writes `lab.json`, the page `lab.html` and the files of each report into `folder`, which is made where it is missing.

@@ -6,7 +6,6 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use anyhow::Context;
-use quietcore::reading::printable_json;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -15,6 +14,7 @@ use crate::experiment::{Findings, MEASUREMENTS, Raw, Row};
 use crate::page;
 use crate::summary::Summary;
 use crate::table::Table;
+use crate::text;
 
 /// The version of the JSON's form.
 pub const SCHEMA: u32 = 1;
@@ -45,7 +45,7 @@ impl Report {
 
     /// The JSON text, with a line break at the end.
     pub fn json(&self) -> serde_json::Result<String> {
-        Ok(printable_json(&serde_json::to_string_pretty(self)?).into_owned() + "\n")
+        text::json(self)
     }
 
     /// Writes `MEASUREMENT.json`, the page `MEASUREMENT.html` and `MEASUREMENT-ARM.csv` for each arm with what its figures

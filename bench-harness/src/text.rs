@@ -3,8 +3,9 @@
 use std::io;
 use std::time::Duration;
 
-use quietcore::reading::xml_escaped;
+use quietcore::reading::{printable_json, xml_escaped};
 use rustix::io::Errno;
+use serde::Serialize;
 use thiserror::Error;
 
 /// The C library's text for an error, as `strerror` gives it and without the number that Rust appends.
@@ -29,6 +30,11 @@ pub fn errno_name(errno: Errno) -> String {
         other => quietcore::reading::errno_name(other),
     };
     name.map_or_else(|| format!("errno {}", errno.raw_os_error()), str::to_owned)
+}
+
+/// A result as JSON, with nothing in its texts that a terminal would obey, and a line break at the end.
+pub fn json(result: &impl Serialize) -> serde_json::Result<String> {
+    Ok(printable_json(&serde_json::to_string_pretty(result)?).into_owned() + "\n")
 }
 
 /// A time on the command line: `2s`, `20m`, `1h 30m`, `200ns`, and a bare number of nanoseconds.
@@ -87,6 +93,11 @@ mod tests {
     fn texts_carry_no_number() {
         assert_eq!(strerror(Errno::ADDRINUSE), "Address already in use");
         assert_eq!(strerror(Errno::CONNREFUSED), "Connection refused");
+    }
+
+    #[test]
+    fn no_text_of_a_result_is_obeyed() {
+        assert_eq!(json(&["a\u{9b}b\u{202e}"]).unwrap(), "[\n  \"a\\u009bb\\u202e\"\n]\n");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::orders::Unit;
 use crate::report::SCHEMA;
 use crate::summary::median;
 use crate::table::Table;
+use crate::text;
 
 /// A file that is no result of this program.
 #[derive(Debug, Error)]
@@ -259,7 +260,7 @@ impl Comparison {
 
     /// The JSON text, with a line break at the end.
     pub fn json(&self) -> serde_json::Result<String> {
-        Ok(serde_json::to_string_pretty(self)? + "\n")
+        text::json(self)
     }
 }
 
