@@ -130,7 +130,7 @@ fn what_cannot_be_run_is_126_and_no_shell_runs_it() {
     for (name, words) in [
         ("no-format", "unknown format"),
         ("empty", "unknown format"),
-        ("no-interpreter", "not the interpreter that it names"),
+        ("no-interpreter", "the interpreter that it names, behind #! or in its ELF header, is not there"),
         ("not-executable", "permission denied"),
         ("folder", "it is a folder"),
     ] {

@@ -80,7 +80,7 @@ fn not_executable(file: &Path, error: &io::Error) -> NotRun {
             "unknown format: neither a program for this machine nor a script that begins with #!".to_owned()
         }
         Some(Errno::NOENT | Errno::NOTDIR) => {
-            "it is there, but not the interpreter that it names behind #! or, a program, in its header".to_owned()
+            "the interpreter that it names, behind #! or in its ELF header, is not there".to_owned()
         }
         _ => error.to_string(),
     };
