@@ -99,9 +99,8 @@ pub enum Command {
     Generate(GenerateCommand),
 }
 
-/// Infallible, but a parser of clap has to say so.
-#[expect(clippy::unnecessary_wraps, reason = "what clap takes for a parser returns a result")]
 /// An element of a list: `--only 'thp, cstate'` has blanks that belong to none.
+#[expect(clippy::unnecessary_wraps, reason = "what clap takes for a parser returns a result")]
 fn trimmed(element: &str) -> Result<String, Infallible> {
     Ok(element.trim().to_owned())
 }

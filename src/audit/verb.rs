@@ -312,7 +312,7 @@ impl<'c, 'a> Case<'c, 'a> {
             match compare(&left.bounds, &right_operand.bounds) {
                 Compared::Holds => self.held.push((member, shown)),
                 // The earlier entry keeps the verdict.
-                Compared::Breaks(cpus) if !cpus.is_empty() && (&cpus - self.lacking).is_empty() => {
+                Compared::Breaks(cpus) if !cpus.is_empty() && cpus.is_subset(self.lacking) => {
                     self.held.push((member, shown));
                 }
                 Compared::Breaks(cpus) => {

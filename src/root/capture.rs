@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::RootError;
-use crate::reading::{errno_name, errno_of_name};
+use crate::reading::{errno_name, errno_of_name, is_obeyed};
 
 /// How much of a wrong `capture.toml` an error repeats, in characters.
 const EXCERPT_CHARS: usize = 200;
@@ -216,7 +216,7 @@ fn printable(text: &str) -> String {
             out.push('…');
             break;
         }
-        if c.is_control() {
+        if is_obeyed(c) {
             out.extend(c.escape_debug());
         } else {
             out.push(c);
