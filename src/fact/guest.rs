@@ -17,18 +17,17 @@ const DEVICE_TREE: &str = "proc/device-tree/hypervisor/compatible";
 const VENDOR: &str = "sys/class/dmi/id/sys_vendor";
 const PRODUCT: &str = "sys/class/dmi/id/product_name";
 
-/// How vendors and products of virtual machines begin. The hardware of a cloud is told by [`BARE_METAL`].
+/// How the names of clouds begin, which have machines of their own too: those say [`BARE_METAL`], or have CPUs that tell.
+const CLOUDS: &[&str] = &["Alibaba Cloud", "Amazon EC2", "Google Compute Engine", "OpenStack"];
+
+/// How vendors and products of virtual machines begin.
 const VIRTUAL: &[&str] = &[
-    "Alibaba Cloud",
-    "Amazon EC2",
     "Apple Virtualization",
     "BHYVE",
     "Bochs",
-    "Google Compute Engine",
     "HVM domU",
     "KVM",
     "KubeVirt",
-    "OpenStack",
     "Parallels",
     "QEMU",
     "VMW",
@@ -47,7 +46,7 @@ pub(super) const FACTS: &[Fact] = &[
         name: "guest.hypervisor",
         kind: Kind::Flag,
         files: &[CPUINFO, XEN, DEVICE_TREE, VENDOR, PRODUCT],
-        about: "whether the kernel runs in a virtual machine: by the CPU's flags on x86, else by what the firmware calls the machine",
+        about: "whether the kernel runs in a virtual machine: by what the firmware calls the machine, and by the CPU's flags on x86",
         read: Read::One(hypervisor),
     },
     Fact {
@@ -71,6 +70,11 @@ fn hypervisor(host: &Host<'_>) -> Observation {
         look.note_failure(format!("{XEN} is {}", quote(&kind)));
         return look.answer(Reading::Value(Value::Flag(true)));
     }
+    let begins = |known: &[&str]| named.iter().flatten().any(|name| known.iter().any(|known| name.starts_with(known)));
+    // Not every hypervisor sets the flag.
+    if begins(VIRTUAL) {
+        return look.answer(Reading::Value(Value::Flag(true)));
+    }
     // Not the whole of it: that is a megabyte on a large host.
     let cpuinfo = host.root.read_start(CPUINFO).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let flag = cpuinfo.as_ref().and_then(|text| has_hypervisor_flag(text).map_or(Reading::NotExposed, Reading::Value));
@@ -89,8 +93,7 @@ fn hypervisor(host: &Host<'_>) -> Observation {
     let reading = if machine.is_empty() {
         Reading::NotExposed
     } else {
-        let is_virtual = named.iter().flatten().any(|name| VIRTUAL.iter().any(|known| name.starts_with(known)));
-        Reading::Value(Value::Flag(is_virtual && !machine.contains(BARE_METAL)))
+        Reading::Value(Value::Flag(begins(CLOUDS) && !machine.contains(BARE_METAL)))
     };
     look.answer(reading)
 }

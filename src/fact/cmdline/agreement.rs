@@ -148,7 +148,7 @@ pub(super) fn absent(host: &Host<'_>) -> Observation {
             }
         }
         for (params, cpus) in by_reason(&found) {
-            look.note_failure(format!("{cpus} in {}", params.join(", ")));
+            look.note_failure(format!("{cpus} in {params}"));
         }
         Reading::Value(absent)
     });

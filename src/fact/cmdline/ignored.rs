@@ -112,6 +112,8 @@ const OTHERS: &[&str] = &[
     "tsc",
 ];
 
+/// How many parameters, and how many reasons, a text names.
+const NAMED: usize = 16;
 /// Shorter names are near too many others to be taken for misspelt.
 const SHORTEST_MISSPELT: usize = 7;
 /// As many letters may be wrong, missing or too many.
@@ -138,7 +140,7 @@ pub(super) fn ignored(host: &Host<'_>) -> Observation {
     found.extend(out_of_reach(line));
     let mut look = boot.look;
     for (params, why) in by_reason(&found) {
-        look.note_failure(format!("{}: {why}", params.join(", ")));
+        look.note_failure(format!("{params}: {why}"));
     }
     if line.may_be_cut() {
         if let Some(last) = line.params().last() {
@@ -149,23 +151,33 @@ pub(super) fn ignored(host: &Host<'_>) -> Observation {
     if in_force.is_empty() {
         look.note_pass("it has no parameter of which that shows");
     } else {
-        look.note_pass(format!("in force: {}", in_force.join(", ")));
+        look.note_pass(format!("in force: {}", named(&in_force)));
     }
     look.answer(Reading::Value(Value::Words(found.iter().map(|(param, _)| quote(param)).collect())))
 }
 
-/// Parameters that are ignored for the same reason stand together.
-pub(super) fn by_reason(found: &[(String, String)]) -> Vec<(Vec<String>, &str)> {
+/// Parameters with the same told of them stand together. A line that is all faults is told in part.
+pub(super) fn by_reason(found: &[(String, String)]) -> Vec<(String, &str)> {
     let mut groups: Vec<(Vec<String>, &str)> = Vec::new();
     for (param, why) in found {
         let param = quoted(param);
-        match groups.iter_mut().find(|(_, reason)| reason == why) {
-            Some((params, _)) if params.contains(&param) => {}
-            Some((params, _)) => params.push(param),
-            None => groups.push((vec![param], why)),
+        if let Some((params, _)) = groups.iter_mut().find(|(_, reason)| reason == why) {
+            if !params.contains(&param) {
+                params.push(param);
+            }
+        } else if groups.len() < NAMED {
+            groups.push((vec![param], why));
         }
     }
-    groups
+    groups.into_iter().map(|(params, why)| (named(&params), why)).collect()
+}
+
+fn named(params: &[String]) -> String {
+    let named = params.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match params.len().saturating_sub(NAMED) {
+        0 => named,
+        rest => format!("{named} and {rest} more"),
+    }
 }
 
 /// Parameters that the kernel does not see as such: behind ` -- `, and inside of quotes that nothing closes.
