@@ -88,7 +88,7 @@ pub fn write_survey(survey: Survey<'_>, format: Format, style: Style, out: &mut 
 }
 
 /// How texts for people are broken: at blanks, so that paths and lists of CPUs stay whole and can be copied.
-pub(crate) fn at_blanks<'a>(width: usize) -> textwrap::Options<'a> {
+pub fn at_blanks<'a>(width: usize) -> textwrap::Options<'a> {
     textwrap::Options::new(width)
         .break_words(false)
         .word_separator(textwrap::WordSeparator::AsciiSpace)

@@ -129,6 +129,9 @@ pub struct Step<'a> {
 /// What a measurement found.
 #[derive(Debug, Default, Serialize)]
 pub struct Findings {
+    /// What one sample is, where the rows are made of samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sample: Option<&'static str>,
     /// Every arm, measured or skipped; where a single trial is the result, every trial.
     pub arms: Vec<Row>,
     /// Figures over several arms or trials.

@@ -29,6 +29,9 @@ use crate::text::{self, strerror};
 use crate::threads::{Peer, pair};
 use crate::wire::{Socket, Wire};
 
+/// What a sample is, for [`crate::experiment::Findings`].
+pub const SAMPLE: &str = "one way: from just before the send until the receiver has the message";
+
 /// The longest that anybody here sleeps without a look at the stop flag; an [`Inbox`] that waits keeps to it too.
 pub const PATIENCE: Duration = Duration::from_millis(100);
 

@@ -6,9 +6,11 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use anyhow::Context;
+use quietcore::output::at_blanks;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::caveat::Caveat;
 use crate::environment::Environment;
 use crate::experiment::{Findings, MEASUREMENTS, Raw, Row};
 use crate::page;
@@ -18,6 +20,9 @@ use crate::text;
 
 /// The version of the JSON's form.
 pub const SCHEMA: u32 = 1;
+
+/// Columns of the text.
+const WIDTH: usize = 80;
 
 /// A measurement's result with the host that it came from.
 #[derive(Debug, Serialize)]
@@ -101,7 +106,12 @@ pub(crate) fn write_file(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) ->
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.measurement)?;
-        self.host.facts().iter().try_for_each(|(name, fact)| writeln!(f, "  {name:<11} {fact}"))?;
+        let mut fact = |name: &str, fact: &str| {
+            let text = format!("  {name:<11} {fact}");
+            writeln!(f, "{}", textwrap::fill(&text, at_blanks(WIDTH).subsequent_indent("              ")))
+        };
+        self.host.facts().iter().try_for_each(|(name, text)| fact(name, text))?;
+        self.findings.sample.iter().try_for_each(|sample| fact("a sample", sample))?;
         writeln!(f)?;
         for table in &self.findings.tables {
             writeln!(f, "{table}")?;
@@ -109,7 +119,7 @@ impl fmt::Display for Report {
         if let Some(table) = percentiles(&self.findings.arms, false) {
             writeln!(f, "{table}")?;
         }
-        self.findings.arms.iter().filter_map(remark).try_for_each(|remark| writeln!(f, "{remark}"))?;
+        self.findings.arms.iter().filter_map(remark).try_for_each(|remark| writeln!(f, "{}", broken(&remark)))?;
         for (name, value) in &self.findings.summary {
             writeln!(f, "{name:<12}{}", plain(value))?;
         }
@@ -117,11 +127,17 @@ impl fmt::Display for Report {
             writeln!(f)?;
         }
         for claim in &self.findings.claims {
-            writeln!(f, "{}: {} ({})", claim.word(), claim.claim, claim.measured)?;
+            writeln!(f, "{}", broken(&format!("{}: {} ({})", claim.word(), claim.claim, claim.measured)))?;
         }
         writeln!(f)?;
-        self.findings.caveats.iter().try_for_each(|caveat| writeln!(f, "{}: {}", caveat.code(), caveat.text()))
+        let caveat = |caveat: &Caveat| broken(&format!("{}: {}", caveat.code(), caveat.text()));
+        self.findings.caveats.iter().try_for_each(|of| writeln!(f, "{}", caveat(of)))
     }
+}
+
+/// A text in lines that fit a terminal.
+fn broken(text: &str) -> String {
+    textwrap::fill(text, at_blanks(WIDTH).subsequent_indent("  "))
 }
 
 /// The percentiles of all rows that have any; times in nanoseconds. `whole` leaves nothing out, and may be wider than a
@@ -161,5 +177,28 @@ pub(crate) fn plain(value: &Value) -> String {
         }
         Value::String(text) => text.clone(),
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Claim;
+
+    #[test]
+    fn texts_fit_a_terminal_and_say_what_a_sample_is() {
+        let claim = "no message takes longer than ".repeat(5);
+        let claim = Claim { claim, holds: false, measured: "one did".to_owned(), required: true };
+        let findings = Findings {
+            sample: Some("one way"),
+            arms: vec![Row::skipped("busypoll", "it takes a capability that is not there ".repeat(3))],
+            claims: vec![claim],
+            caveats: vec![Caveat::BusyPollInert(vec!["the messages come from no NAPI instance".to_owned(); 3])],
+            ..Findings::default()
+        };
+        let text = Report::new("receive", Environment::default(), findings).to_string();
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(text.contains("\n  a sample    one way\n") && text.contains("\nFAILS: no message"), "{text}");
+        assert!(text.contains("\nbusypoll: skipped: it takes") && text.contains("\nbusy-poll-inert: "), "{text}");
     }
 }

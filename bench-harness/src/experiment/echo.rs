@@ -34,6 +34,9 @@ pub const MEASUREMENT: Measurement = Measurement {
     build: |matches| Ok(Box::new(Options::from_arg_matches(matches)?)),
 };
 
+/// What a sample is.
+const SAMPLE: &str = "full round trip of 64 bytes over TCP";
+
 /// Trials of each side where nothing else is asked for; every trial is a row of the result.
 const REAL: Schedule = Schedule { rounds: 5, warmup: 500, n: 20_000, time: None };
 const QUICK: Schedule = Schedule { rounds: 3, warmup: 200, n: 2_000, time: None };
@@ -145,7 +148,7 @@ impl Experiment for Options {
             racer.process.stop()?;
         }
         let (summary, claims) = judge(&tallies, self.require_ratio);
-        Ok(Findings { arms, summary, claims: [proof, claims].concat(), ..Findings::default() })
+        Ok(Findings { sample: Some(SAMPLE), arms, summary, claims: [proof, claims].concat(), ..Findings::default() })
     }
 }
 

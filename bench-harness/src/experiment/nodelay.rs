@@ -19,6 +19,9 @@ use crate::samples::Samples;
 use crate::trips::{self, End, Taken};
 use crate::wire::{Socket, Wire};
 
+/// What a sample is.
+const SAMPLE: &str = "from before the first write until the answer is there";
+
 /// The row of the table.
 pub const MEASUREMENT: Measurement = Measurement {
     name: "nodelay",
@@ -66,7 +69,7 @@ impl Experiment for NoDelay {
 }
 
 fn findings(arms: Vec<Row>) -> Findings {
-    let mut findings = Findings { arms, ..Findings::default() };
+    let mut findings = Findings { sample: Some(SAMPLE), arms, ..Findings::default() };
     findings.claims = Claim::below(&findings, "nodelay-on", "nodelay-off", "p50", CATASTROPHE).into_iter().collect();
     findings.caveats = oneway::caveats(&findings.arms);
     findings

@@ -20,6 +20,9 @@ use crate::oneway::{self, PATIENCE};
 use crate::samples::Samples;
 use crate::trips::{self, End, Taken};
 
+/// What a sample is.
+const SAMPLE: &str = "full round trip of a byte";
+
 /// The row of the table.
 pub const MEASUREMENT: Measurement = Measurement {
     name: "pingpong",
@@ -91,7 +94,7 @@ impl Experiment for PingPong {
 }
 
 fn findings(arms: Vec<Row>) -> Findings {
-    let mut findings = Findings { arms, ..Findings::default() };
+    let mut findings = Findings { sample: Some(SAMPLE), arms, ..Findings::default() };
     let orders = [
         // The other CPU has nothing to do and has to be woken up.
         Claim::below(&findings, "pipe-same-cpu", "pipe-two-cpus", "p50", 1.0),

@@ -206,7 +206,7 @@ fn cap_caveats(before_us: Option<i32>, driver: Option<&str>) -> Vec<Caveat> {
 
 impl Options {
     fn findings(&self, arms: Vec<Row>, caveats: Vec<Caveat>) -> Findings {
-        let mut findings = Findings { arms, caveats, ..Findings::default() };
+        let mut findings = Findings { sample: Some(oneway::SAMPLE), arms, caveats, ..Findings::default() };
         findings.caveats.extend(oneway::caveats(&findings.arms));
         let title = format!("one message each {:?} to a receiver that sleeps", self.interval);
         findings.tables.extend(oneway::table(&title, &findings.arms));

@@ -12,6 +12,9 @@ use crate::samples::Samples;
 use crate::trips::{self, End, Taken};
 use crate::wire::{Socket, Wire};
 
+/// What a sample is.
+const SAMPLE: &str = "full round trip of a datagram over UDP";
+
 /// The row of the table.
 pub const MEASUREMENT: Measurement = Measurement {
     name: "udp-rtt",
@@ -76,7 +79,7 @@ impl Experiment for Options {
 }
 
 fn findings(arms: Vec<Row>) -> Findings {
-    let mut findings = Findings { arms, ..Findings::default() };
+    let mut findings = Findings { sample: Some(SAMPLE), arms, ..Findings::default() };
     let orders = [
         Claim::below(&findings, "spin", "block", "p50", WAKING_UP),
         Claim::below(&findings, "spin", "block", "p99.9", 1.0),

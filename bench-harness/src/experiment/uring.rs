@@ -187,7 +187,7 @@ fn skip(refused: &Refused) -> Skip {
 
 impl Options {
     fn findings(&self, arms: Vec<Row>) -> Findings {
-        let mut findings = Findings { arms, ..Findings::default() };
+        let mut findings = Findings { sample: Some(oneway::SAMPLE), arms, ..Findings::default() };
         let title = format!("one message each {:?}: what io_uring gains by batching is not to be had", self.interval);
         findings.tables.extend(oneway::table(&title, &findings.arms));
         findings.caveats = oneway::caveats(&findings.arms);

@@ -124,7 +124,7 @@ impl Experiment for Options {
             },
             Err(Skip(why)) => (skip_all(&why), Vec::new()),
         };
-        let mut findings = Findings { arms, caveats, ..Findings::default() };
+        let mut findings = Findings { sample: Some(oneway::SAMPLE), arms, caveats, ..Findings::default() };
         findings.summary = Map::from_iter([
             ("gap_ns".to_owned(), u64::try_from(self.gap.as_nanos()).unwrap_or(u64::MAX).into()),
             ("xdp_mode".to_owned(), self.xdp_mode.name().into()),
