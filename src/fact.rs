@@ -30,8 +30,11 @@ pub mod plan;
 pub mod power;
 pub mod process;
 pub mod sched;
+pub mod timer;
 pub mod topology;
 pub mod vm;
+pub mod watchdog;
+pub mod workqueue;
 
 pub use host::{Host, Look};
 
@@ -390,6 +393,9 @@ static AREAS: &[&[Fact]] = &[
     cgroup::FACTS,
     cmdline::FACTS,
     irq::FACTS,
+    workqueue::FACTS,
+    watchdog::FACTS,
+    timer::FACTS,
     process::FACTS,
     cpuidle::FACTS,
     power::FACTS,
@@ -445,6 +451,18 @@ pub(crate) fn parse_integer(text: &str) -> Result<i64, std::num::ParseIntError> 
     trim(text).parse()
 }
 
+/// A switch, as procfs prints those that are off or on: `0` or `1`.
+///
+/// # Errors
+/// Any other text.
+pub(crate) fn parse_switch(text: &str) -> Result<bool, NotUnderstood> {
+    match trim(text) {
+        "0" => Ok(false),
+        "1" => Ok(true),
+        _ => Err(NotUnderstood),
+    }
+}
+
 /// Without the blanks, newlines, CRs and NULs that stand around values in the wild.
 pub(crate) fn trim(text: &str) -> &str {
     text.trim_matches(|c: char| c.is_ascii_whitespace() || c == '\0')
@@ -484,5 +502,13 @@ mod tests {
         assert_eq!(parse_word("two words\n"), Err(NotUnderstood));
         assert_eq!(parse_integer("-1\n"), Ok(-1));
         assert!(parse_integer("1 2\n").is_err());
+    }
+
+    #[test]
+    fn switches() {
+        assert_eq!((parse_switch("0\n"), parse_switch("1\n")), (Ok(false), Ok(true)));
+        for text in ["", "\n", "2\n", "-1\n", "on\n", "0 1\n"] {
+            assert_eq!(parse_switch(text), Err(NotUnderstood), "{text:?}");
+        }
     }
 }

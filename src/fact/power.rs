@@ -186,12 +186,12 @@ fn turbo(host: &Host<'_>, cpu: u32) -> Observation {
     let no_turbo = match look.read_if_there(NO_TURBO) {
         // intel_pstate is there and switched off: another driver decides.
         Reading::Unreadable(Obstacle::Errno(Errno::AGAIN)) => Reading::NotExposed,
-        text => text.parse(parse_switch).map(|forbids| !forbids),
+        text => text.parse(super::parse_switch).map(|forbids| !forbids),
     };
     let switches = [
         (NO_TURBO, no_turbo),
-        (BOOST, look.read_if_there(BOOST).parse(parse_switch)),
-        (own.as_str(), look.read_if_there(&own).parse(parse_switch)),
+        (BOOST, look.read_if_there(BOOST).parse(super::parse_switch)),
+        (own.as_str(), look.read_if_there(&own).parse(super::parse_switch)),
     ];
     if let Some((path, _)) = switches.iter().find(|(_, allows)| *allows == Reading::Value(false)) {
         let name = if *path == NO_TURBO { "intel_pstate/no_turbo is 1" } else { "cpufreq/boost is 0" };
@@ -213,16 +213,6 @@ fn turbo(host: &Host<'_>, cpu: u32) -> Observation {
         );
     }
     look.answer(reading.map(Value::Flag))
-}
-
-/// # Errors
-/// Neither 0 nor 1.
-fn parse_switch(text: &str) -> Result<bool, NotUnderstood> {
-    match super::parse_integer(text) {
-        Ok(0) => Ok(false),
-        Ok(1) => Ok(true),
-        _ => Err(NotUnderstood),
-    }
 }
 
 /// A folder is a die (`package_01_die_00`) or, with TPMI, a cluster in one (`uncore04`, with a file `package_id`).
@@ -298,15 +288,13 @@ mod tests {
     }
 
     #[test]
-    fn biases_frequencies_and_switches() {
+    fn biases_and_frequencies() {
         assert_eq!(parse_bias("6\n"), Ok(6));
         assert_eq!(parse_bias("16\n"), Err(NotUnderstood));
         assert_eq!(parse_bias("performance\n"), Err(NotUnderstood));
         assert_eq!(parse_khz("3200000\n"), Ok(3_200_000));
         assert_eq!(parse_khz("0\n"), Err(NotUnderstood));
         assert_eq!(parse_khz("<unknown>\n"), Err(NotUnderstood));
-        assert_eq!(parse_switch("1\n"), Ok(true));
-        assert_eq!(parse_switch("2\n"), Err(NotUnderstood));
         assert_eq!(package_of_name("package_01_die_00"), Some(1));
         assert_eq!(package_of_name("uncore01"), None);
     }

@@ -18,6 +18,10 @@ pub static FILES: &[(&str, &str)] = &[
     ("plan_topology", include_str!("../../rules/plan_topology.toml")),
     ("nic_node", include_str!("../../rules/nic_node.toml")),
     // delivery
+    ("workqueue_mask", include_str!("../../rules/workqueue_mask.toml")),
+    ("writeback_mask", include_str!("../../rules/writeback_mask.toml")),
+    ("watchdog", include_str!("../../rules/watchdog.toml")),
+    ("timer_migration", include_str!("../../rules/timer_migration.toml")),
     // boot
     ("boot_line", include_str!("../../rules/boot_line.toml")),
     ("boot_consistency", include_str!("../../rules/boot_consistency.toml")),

@@ -123,7 +123,7 @@ impl Done {
 ///
 /// 1. temporary folders become `[DIR]`: they go first, since the package may itself lie in one;
 /// 2. the package's top becomes `[TOP]`;
-/// 3. the elapsed time of a summary, `; 12.3 ms` at a line's end, becomes `; [ELAPSED]`;
+/// 3. the elapsed time of a summary, `; 12.3 ms` at a line's end or broken over two, becomes `; [ELAPSED]`;
 /// 4. the version, `quietcore 1.2.3`, becomes `quietcore [VERSION]`.
 pub(crate) fn scrub(text: &str, temporary: &[&Path]) -> String {
     let mut text = text.to_owned();
@@ -132,19 +132,25 @@ pub(crate) fn scrub(text: &str, temporary: &[&Path]) -> String {
     }
     text = text.replace(TOP, "[TOP]");
     let version = concat!("quietcore ", env!("CARGO_PKG_VERSION"));
-    text.split_inclusive('\n').map(without_elapsed).collect::<String>().replace(version, "quietcore [VERSION]")
+    without_elapsed(&text).replace(version, "quietcore [VERSION]")
 }
 
-fn without_elapsed(line: &str) -> String {
-    let (content, end) = line.strip_suffix('\n').map_or((line, ""), |content| (content, "\n"));
-    match content.rsplit_once("; ") {
-        Some((before, last)) if is_elapsed(last) => format!("{before}; [ELAPSED]{end}"),
-        _ => line.to_owned(),
+/// The summary is broken at blanks like any other text, and so may the time be.
+fn without_elapsed(text: &str) -> String {
+    let mut scrubbed = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("ms\n") {
+        let (before, after) = rest.split_at(at);
+        let number_end = before.trim_end();
+        let head = number_end.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+        let is_elapsed = number_end.len() < before.len()
+            && number_end[head.len()..].parse::<f64>().is_ok()
+            && head.trim_end().ends_with(';');
+        let kept = if is_elapsed { [head.trim_end(), " [ELAPSED]"] } else { [before, "ms"] };
+        scrubbed.extend(kept);
+        rest = &after["ms".len()..];
     }
-}
-
-fn is_elapsed(text: &str) -> bool {
-    text.strip_suffix(" ms").is_some_and(|number| number.parse::<f64>().is_ok())
+    scrubbed + rest
 }
 
 /// Are there escape codes in the text?
