@@ -4,8 +4,9 @@
 
 use std::rc::Rc;
 
+use super::cmdline::{self, IsolCpus};
 use super::host::Look;
-use super::{Bearing, Doubt, Fact, Family, Host, Kind, Member, Note, Observation, Read, Source, Value};
+use super::{Bearing, Cause, Doubt, Fact, Family, Host, Kind, Member, Note, Observation, Read, Source, Value};
 use crate::cpuset::CpuSet;
 use crate::reading::{Obstacle, Reading};
 
@@ -19,6 +20,16 @@ const MODE_TELLS: (u32, u32) = (6, 12);
 /// How many lines a note names before it counts the rest.
 const NAMED_LINES: usize = 8;
 
+/// What tells where a line fires, and whether it can be moved.
+const LINE_FILES: &[&str] = &[
+    "proc/irq/*/smp_affinity_list",
+    "proc/irq/*/smp_affinity",
+    "proc/irq/*/effective_affinity_list",
+    "proc/irq/*/effective_affinity",
+    "proc/irq/*/*/",
+    super::kernel::OSRELEASE,
+];
+
 pub(super) const FACTS: &[Fact] = &[
     Fact {
         name: "irq.default_affinity",
@@ -30,16 +41,31 @@ pub(super) const FACTS: &[Fact] = &[
     Fact {
         name: "irq.affinity",
         kind: Kind::Cpus,
-        files: &[
-            "proc/irq/*/smp_affinity_list",
-            "proc/irq/*/smp_affinity",
-            "proc/irq/*/effective_affinity_list",
-            "proc/irq/*/effective_affinity",
-            "proc/irq/*/*/",
-            super::kernel::OSRELEASE,
-        ],
+        files: LINE_FILES,
         about: "the CPUs that a live line may fire on for others: its smp_affinity; of a line that cannot be moved its effective affinity, and none if only hot CPUs' own I/O makes it fire",
         read: Read::PerLine(lines),
+    },
+    Fact {
+        name: "irq.effective_affinity",
+        kind: Kind::Cpus,
+        files: LINE_FILES,
+        about: "the CPUs that a live line is delivered to now: its effective affinity, and none if only hot CPUs' own I/O makes it fire",
+        read: Read::PerLine(|host| Rc::new(effective(host))),
+    },
+    Fact {
+        name: "irq.managed_affinity",
+        kind: Kind::Cpus,
+        files: &[
+            LINE_FILES[0],
+            LINE_FILES[1],
+            LINE_FILES[2],
+            LINE_FILES[3],
+            LINE_FILES[4],
+            LINE_FILES[5],
+            cmdline::PATH,
+        ],
+        about: "what irq.affinity is of a live line that cannot be moved; of any other line none",
+        read: Read::PerLine(|host| Rc::new(managed(host))),
     },
 ];
 
@@ -67,8 +93,7 @@ pub(super) fn read_lines(host: &Host<'_>) -> Family {
         let why = Reading::Unreadable(Obstacle::Other("too many entries".to_owned()));
         return Family { members: why, sources: Vec::new(), notes: Vec::new() };
     }
-    let mut judged =
-        Judged { host, hot: host.plan.hot_cpus(), pending: Vec::new(), own: Vec::new(), members: Vec::new() };
+    let mut judged = Judged::of(host);
     let mut is_any_handler_shown = false;
     let mut without: Vec<Line> = Vec::new();
     for line in listing.numbers("").into_iter().filter_map(|irq| Line::list(host, irq)) {
@@ -85,19 +110,102 @@ pub(super) fn read_lines(host: &Host<'_>) -> Family {
         });
     }
     let dead = without.len();
-    let (pending, own) = (named(&judged.pending), named(&judged.own));
-    let mut notes = Vec::new();
-    let mut note = |text| notes.push(Note { text, bearing: Bearing::Any });
-    if !judged.pending.is_empty() {
-        note(format!("still delivered to hot CPUs until their next interrupt: {pending}"));
-    }
-    if !judged.own.is_empty() {
-        note(format!("cannot be moved, fire only for I/O that hot CPUs submit: {own}"));
-    }
     let text = format!("{}, {dead} without a handler", super::count(judged.members.len(), "live line"));
     let sources = vec![Source::summary("proc/irq/*/smp_affinity_list", text)];
     let members = if judged.members.is_empty() { Reading::NotExposed } else { Reading::Value(judged.members) };
-    Family { members, sources, notes }
+    let mut family = Family { members, sources, notes: Vec::new() };
+    family.note(&judged.pending, Bearing::Any, "still delivered to hot CPUs until their next interrupt");
+    family.note(&judged.own, Bearing::Any, OWN);
+    family
+}
+
+/// The live lines with what `of_line` makes of each, told what it is of `irq.affinity`; `path` stands for the files of all
+/// of them. Where there is no line to judge, the family is what it is.
+fn of_live_lines(
+    host: &Host<'_>,
+    path: &str,
+    mut of_line: impl FnMut(&Judged<'_, '_>, &Member, &Rc<Observation>) -> Rc<Observation>,
+) -> Family {
+    let lines = host.lines();
+    let Reading::Value(members) = &lines.members else { return lines.as_ref().clone() };
+    let judged = Judged::of(host);
+    let members: Vec<_> =
+        members.iter().map(|(member, asked)| (member.clone(), of_line(&judged, member, asked))).collect();
+    let text = super::count(members.len(), "live line");
+    Family { members: Reading::Value(members), sources: vec![Source::summary(path, text)], notes: Vec::new() }
+}
+
+fn effective(host: &Host<'_>) -> Family {
+    let (mut pending, mut allowed, mut own) = (Vec::new(), Vec::new(), Vec::new());
+    let mut family = of_live_lines(host, "proc/irq/*/effective_affinity_list", |judged, member, asked| {
+        let Member::Line { irq, can_be_moved, .. } = member else { return Rc::clone(asked) };
+        if !can_be_moved {
+            own.extend(judged.fires_for_its_own(*irq).then_some(*irq));
+            return Rc::clone(asked);
+        }
+        let mut look = Look::at(host);
+        let reading = judged.delivered(&mut look, *irq);
+        let delivered = Rc::new(look.cpus(reading));
+        match (judged.touches_hot(asked), judged.touches_hot(&delivered)) {
+            (false, true) if asked.reading.value().is_some() => pending.push(*irq),
+            (true, false) if delivered.reading.value().is_some() => allowed.push(*irq),
+            _ => {}
+        }
+        delivered
+    });
+    family.note(&pending, Bearing::Any, "moved away already, and delivered to hot CPUs until their next interrupt");
+    family.note(&allowed, Bearing::Any, "allowed on hot CPUs and delivered elsewhere now (see irq_affinity)");
+    family.note(&own, Bearing::Any, OWN);
+    family
+}
+
+fn managed(host: &Host<'_>) -> Family {
+    let mut own = Vec::new();
+    let (mut stuck, mut untold) = (0, 0);
+    let is_told_by_mode = mode_tells(host);
+    let mut family = of_live_lines(host, "proc/irq/*/smp_affinity", |judged, member, asked| {
+        let Member::Line { irq, handlers, can_be_moved } = member else { return Rc::clone(asked) };
+        if !can_be_moved {
+            stuck += 1;
+            own.extend(judged.fires_for_its_own(*irq).then_some(*irq));
+            return Rc::clone(asked);
+        }
+        let mut look = Look::at(host);
+        if handlers.is_empty() && !is_told_by_mode {
+            untold += 1;
+            judged.may_be_stuck(&mut look, *irq);
+        }
+        Rc::new(look.cpus(Reading::Value(CpuSet::new())))
+    });
+    let version = host.release().map_or((u32::MAX, 0), super::kernel::Release::version);
+    let wants = |param: &cmdline::Param, grammar| {
+        let value = param.value.as_deref().filter(|_| param.is("isolcpus"));
+        value.is_some_and(|value| IsolCpus::parse_as(value, grammar, version).is_ok_and(|asked| asked.managed_irq))
+    };
+    let mut note = |text, bearing| family.notes.push(Note { text, bearing });
+    if let Some(asked) = cmdline::asked(host, wants) {
+        note(format!("{asked} keeps a line off only where its mask has another CPU to go to"), Bearing::Failure);
+    }
+    let how_many = match (stuck, untold) {
+        (0, 0) => "every line can be moved".to_owned(),
+        (stuck, 0) => format!("{stuck} cannot be moved"),
+        (_, untold) => format!("of {} it does not show whether they can be moved", super::count(untold, "line")),
+    };
+    note(how_many, Bearing::Pass);
+    family.note(&own, Bearing::Any, OWN);
+    family
+}
+
+/// What is said of lines that cannot be moved and whose masks hold hot CPUs alone.
+const OWN: &str = "cannot be moved, fire only for I/O that hot CPUs submit";
+
+impl Family {
+    /// A note on some lines, unless there are none.
+    fn note(&mut self, lines: &[u32], bearing: Bearing, what: &str) {
+        if !lines.is_empty() {
+            self.notes.push(Note { text: format!("{what}: {}", named(lines)), bearing });
+        }
+    }
 }
 
 /// `lines 26,28`, cut after a few.
@@ -145,13 +253,17 @@ impl Line {
     }
 
     fn can_be_moved(&self, host: &Host<'_>) -> bool {
-        match host.release() {
-            Some(release) if release.version() >= MODE_TELLS => {
-                host.root.writable(&format!("{IRQ}/{}/smp_affinity", self.irq)) != Some(false)
-            }
-            _ => !self.has_managed_name(),
+        if mode_tells(host) {
+            host.root.writable(&format!("{IRQ}/{}/smp_affinity", self.irq)) != Some(false)
+        } else {
+            !self.has_managed_name()
         }
     }
+}
+
+/// Does the mode of `smp_affinity` say on this kernel whether a line can be moved?
+fn mode_tells(host: &Host<'_>) -> bool {
+    host.release().is_some_and(|release| release.version() >= MODE_TELLS)
 }
 
 /// `nvme0q3`: the I/O queues of an NVMe disk; queue 0 is its admin queue and can be moved.
@@ -178,6 +290,12 @@ struct Judged<'h, 'a> {
     pending: Vec<u32>,
     own: Vec<u32>,
     members: Vec<(Member, Rc<Observation>)>,
+}
+
+impl<'h, 'a> Judged<'h, 'a> {
+    fn of(host: &'h Host<'a>) -> Self {
+        Self { host, hot: host.plan.hot_cpus(), pending: Vec::new(), own: Vec::new(), members: Vec::new() }
+    }
 }
 
 impl Judged<'_, '_> {
@@ -212,9 +330,7 @@ impl Judged<'_, '_> {
             Reading::Value(mask) => mask,
             other => return other,
         };
-        let online = self.host.cpus(super::cpu::ONLINE);
-        let alive = online.value().map_or_else(|| mask.clone(), |online| &mask & online);
-        if (&alive - &self.hot).is_empty() {
+        if self.leaves_no_other(&mask) {
             if !mask.is_disjoint(&self.hot) {
                 self.own.push(irq);
             }
@@ -224,6 +340,52 @@ impl Judged<'_, '_> {
             Reading::NotExposed if mask.is_disjoint(&self.hot) => Reading::Value(mask),
             reading => reading,
         }
+    }
+
+    /// Does an answer hold a hot CPU?
+    fn touches_hot(&self, observation: &Observation) -> bool {
+        matches!(&observation.reading, Reading::Value(Value::Cpus(cpus)) if !cpus.is_disjoint(&self.hot))
+    }
+
+    /// Where a line that can be moved is delivered. Where nothing says so (before 4.13, and on some architectures since) it
+    /// is somewhere within its mask.
+    fn delivered(&self, look: &mut Look<'_, '_>, irq: u32) -> Reading<CpuSet> {
+        match self.affinity(look, irq, "effective_affinity") {
+            Reading::NotExposed => match self.affinity(look, irq, "smp_affinity") {
+                Reading::Value(mask) if !mask.is_disjoint(&self.hot) => Reading::NotExposed,
+                mask => mask,
+            },
+            effective => effective,
+        }
+    }
+
+    /// Does a mask leave a line no online CPU but hot ones?
+    fn leaves_no_other(&self, mask: &CpuSet) -> bool {
+        let online = self.host.cpus(super::cpu::ONLINE);
+        let alive = online.value().map_or_else(|| mask.clone(), |online| mask & online);
+        (&alive - &self.hot).is_empty()
+    }
+
+    /// Does a line that cannot be moved fire only for I/O that hot CPUs submit?
+    fn fires_for_its_own(&self, irq: u32) -> bool {
+        let mask = self.affinity(&mut Look::at(self.host), irq, "smp_affinity");
+        mask.value().is_some_and(|mask| self.leaves_no_other(mask) && !mask.is_disjoint(&self.hot))
+    }
+
+    /// A line of which neither a mode nor the name of a handler tells whether it can be moved: what it would add if not.
+    fn may_be_stuck(&self, look: &mut Look<'_, '_>, irq: u32) {
+        let unheard = &mut Look::at(self.host);
+        let mask = self.affinity(unheard, irq, "smp_affinity");
+        if mask.value().is_some_and(|mask| self.leaves_no_other(mask)) {
+            return;
+        }
+        let cpus = match self.affinity(unheard, irq, "effective_affinity") {
+            Reading::Value(effective) => Some(effective),
+            _ => mask.value().cloned(),
+        };
+        let what = format!("{IRQ}/{irq}");
+        let reason = "no handler shows that could tell whether it can be moved".to_owned();
+        look.doubt(Doubt { cause: Cause::NotExposed, what, reason }, cpus);
     }
 
     /// The list file, or the mask file where a tree holds only that.
@@ -252,7 +414,7 @@ pub enum Reach {
 
 /// The live lines that come to a CPU, in their order, and those that cannot be judged.
 pub fn lines_at(host: &Host<'_>, cpu: u32) -> Reading<Vec<(Member, Reading<Reach>)>> {
-    let judged = Judged { host, hot: host.plan.hot_cpus(), pending: Vec::new(), own: Vec::new(), members: Vec::new() };
+    let judged = Judged::of(host);
     let affinity = |irq, name| judged.affinity(&mut Look::at(host), irq, name);
     let alone = CpuSet::from_range(cpu..=cpu);
     let family = host.lines();

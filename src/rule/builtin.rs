@@ -18,6 +18,8 @@ pub static FILES: &[(&str, &str)] = &[
     ("plan_topology", include_str!("../../rules/plan_topology.toml")),
     ("nic_node", include_str!("../../rules/nic_node.toml")),
     // delivery
+    ("effective_irq", include_str!("../../rules/effective_irq.toml")),
+    ("managed_irq", include_str!("../../rules/managed_irq.toml")),
     ("workqueue_mask", include_str!("../../rules/workqueue_mask.toml")),
     ("writeback_mask", include_str!("../../rules/writeback_mask.toml")),
     ("watchdog", include_str!("../../rules/watchdog.toml")),
