@@ -26,6 +26,7 @@ pub mod kernel;
 pub mod limits;
 pub mod memory;
 pub mod mitigations;
+pub mod net;
 pub mod plan;
 pub mod power;
 pub mod process;
@@ -394,6 +395,7 @@ static AREAS: &[&[Fact]] = &[
     cmdline::FACTS,
     irq::FACTS,
     workqueue::FACTS,
+    net::FACTS,
     watchdog::FACTS,
     timer::FACTS,
     process::FACTS,

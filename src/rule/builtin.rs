@@ -22,6 +22,7 @@ pub static FILES: &[(&str, &str)] = &[
     ("managed_irq", include_str!("../../rules/managed_irq.toml")),
     ("workqueue_mask", include_str!("../../rules/workqueue_mask.toml")),
     ("writeback_mask", include_str!("../../rules/writeback_mask.toml")),
+    ("rps_xps", include_str!("../../rules/rps_xps.toml")),
     ("watchdog", include_str!("../../rules/watchdog.toml")),
     ("timer_migration", include_str!("../../rules/timer_migration.toml")),
     // boot
