@@ -249,6 +249,7 @@ impl Keep {
         match self {
             Keep::Whole => bytes,
             Keep::Nothing | Keep::Presence => Vec::new(),
+            Keep::TaskFlags => private::task_flags_of(&bytes),
             Keep::Lines(names) => private::lines_of(&bytes, names),
             Keep::FirstLine(name) => {
                 private::lines_of(&bytes, &[name]).split_inclusive(|&b| b == b'\n').next().unwrap_or_default().to_vec()

@@ -31,6 +31,7 @@ pub mod plan;
 pub mod power;
 pub mod process;
 pub mod sched;
+pub mod task;
 pub mod timer;
 pub mod topology;
 pub mod vm;
@@ -399,6 +400,7 @@ static AREAS: &[&[Fact]] = &[
     watchdog::FACTS,
     timer::FACTS,
     process::FACTS,
+    task::FACTS,
     cpuidle::FACTS,
     power::FACTS,
     memory::FACTS,

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::fact::cmdline::BootLine;
+use crate::fact::task;
 
 /// Names that every second host has tell nothing, and short ones are parts of kernel words.
 const NO_NAMES: [&str; 3] = ["(none)", "localhost", "localhost.localdomain"];
@@ -42,6 +43,8 @@ pub(super) enum Keep {
     FirstLine(&'static str),
     /// Of the environment of irqbalance the two variables that say which CPUs it keeps off; of another process nothing.
     BannedCpus,
+    /// Whether a task is a kernel thread, and whether it cannot be moved.
+    TaskFlags,
     /// Of the environment of the first process what stands on the boot line too, and so is told already: what the kernel did
     /// not take. The rest may be secrets of whoever started the host, or of a container.
     OfBootLine,
@@ -64,13 +67,14 @@ impl Keep {
         let components: Vec<&str> = path.split('/').collect();
         match components.as_slice() {
             ["proc", "self", "cgroup" | "limits" | "uid_map"] => Self::Whole,
-            ["proc", "self", "status"] => Self::Lines(&["CapEff:", "Cpus_allowed_list:"]),
+            ["proc", "self", "status"] => Self::Lines(&["CapEff:", task::ALLOWED]),
             ["proc", "self" | "thread-self", ..] => Self::Nothing,
             ["proc", "1", "environ"] => Self::OfBootLine,
             ["proc", pid, rest @ ..] if pid.bytes().all(|b| b.is_ascii_digit()) => match rest {
                 ["comm"] => Self::Whole,
                 ["environ"] => Self::BannedCpus,
-                ["status"] => Self::Lines(&["Cpus_allowed_list:"]),
+                ["status"] | ["task", _, "status"] => Self::Lines(&[task::ALLOWED]),
+                ["stat"] => Self::TaskFlags,
                 _ => Self::Nothing,
             },
             // More would tell the machine's serial number on some of them.
@@ -110,6 +114,12 @@ pub(super) fn variables_on(boot_line: Option<&str>, environ: &[u8]) -> Vec<u8> {
     let line = boot_line.and_then(|line| BootLine::parse(line).ok());
     let kept = line.iter().flat_map(|line| line.handed_to_init(&environ));
     kept.flat_map(|entry| [entry, "\0"]).collect::<String>().into_bytes()
+}
+
+/// A `/proc/PID/stat` with the flags of a task that are read, and nothing else of it.
+pub(super) fn task_flags_of(stat: &[u8]) -> Vec<u8> {
+    let flags = task::parse_flags(&String::from_utf8_lossy(stat)).map(|flags| flags & task::FLAGS);
+    flags.map_or_else(|_| Vec::new(), |flags| format!("0 () S 0 0 0 0 0 {flags}\n").into_bytes())
 }
 
 /// The heading and the default routes of `/proc/net/route`: interface, flags, metric and mask; the gateway, the counters
@@ -293,6 +303,15 @@ mod tests {
         }
         assert_eq!(Keep::of("run/.containerenv"), Keep::Presence);
         assert_eq!(Keep::of("proc/1/comm"), Keep::Whole);
+    }
+
+    #[test]
+    fn of_a_stat_two_flags_are_kept() {
+        assert_eq!(Keep::of("proc/15/stat"), Keep::TaskFlags);
+        let kept = |stat: &[u8]| String::from_utf8(task_flags_of(stat)).unwrap();
+        assert_eq!(kept(b"15 (rcu_preempt) I 2 0 0 0 -1 2129984 0 0 7 0\n"), "0 () S 0 0 0 0 0 2097152\n");
+        assert_eq!(kept(b"812 (sshd) S 1 812 812 0 -1 4194560 1 2\n"), "0 () S 0 0 0 0 0 0\n");
+        assert_eq!(kept(b"812 (sshd)\n"), "");
     }
 
     #[test]

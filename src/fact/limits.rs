@@ -362,7 +362,7 @@ fn cpus(host: &Host<'_>) -> Observation {
         Reading::Value(cpus) => return look.cpus(Reading::Value(cpus)),
         other => super::Doubt::of("the cpuset of the audit's own process", &other),
     };
-    let affinity = host.text(STATUS).parse(parse_affinity);
+    let affinity = host.text(STATUS).parse(super::task::parse_allowed);
     match &affinity {
         Reading::Value(cpus) => look.source(Source::summary(STATUS, format!("Cpus_allowed_list {cpus}"))),
         other => look.source(Source::unread(STATUS, other)),
@@ -371,12 +371,6 @@ fn cpus(host: &Host<'_>) -> Observation {
         look.doubt(doubt, None);
     }
     look.cpus(affinity)
-}
-
-/// `Cpus_allowed_list` of `/proc/PID/status`.
-fn parse_affinity(status: &str) -> Result<CpuSet, NotUnderstood> {
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).ok_or(NotUnderstood)?;
-    CpuSet::parse_list(list).map_err(|_| NotUnderstood)
 }
 
 // ---- real time -----------------------------------------------------------------------------------------------------------
@@ -569,12 +563,5 @@ mod tests {
         assert!(tighter((50_000, 100_000), (60_000, 100_000)));
         assert!(tighter((50_000, 100_000), (40_000, 50_000)));
         assert!(!tighter((50_000, 100_000), (25_000, 50_000)));
-    }
-
-    #[test]
-    fn affinities() {
-        assert_eq!(parse_affinity("Name:\tx\nCpus_allowed_list:\t0-1,6\n").unwrap().to_string(), "0-1,6");
-        assert_eq!(parse_affinity("Name:\tx\n"), Err(NotUnderstood));
-        assert_eq!(parse_affinity("Cpus_allowed_list:\tall\n"), Err(NotUnderstood));
     }
 }

@@ -9,10 +9,13 @@ use crate::cpuset::{CpuSet, ListError};
 use crate::reading::{Obstacle, Reading};
 use crate::root::Root;
 
-const PROC: &str = "proc";
+pub(super) const PROC: &str = "proc";
+
+/// The name of process 2 of a host.
+pub(super) const KTHREADD: &str = "kthreadd";
 
 /// The files that runtimes leave in a container to say that it is one. Not all leave any (containerd does not).
-const MARKS: [&str; 3] = ["run/systemd/container", "run/.containerenv", ".dockerenv"];
+pub(super) const MARKS: [&str; 3] = ["run/systemd/container", "run/.containerenv", ".dockerenv"];
 
 /// The daemon's name, as `comm` has it.
 pub(crate) const IRQBALANCE: &str = "irqbalance";
@@ -83,7 +86,17 @@ impl Processes {
         self.names.iter().any(|(_, name)| is_it(name))
     }
 
-    fn source(&self) -> Source {
+    /// What could not be read of them.
+    pub(super) fn gap(&self) -> Option<&Doubt> {
+        self.gap.as_ref()
+    }
+
+    /// Their numbers and names.
+    pub(super) fn all(&self) -> impl Iterator<Item = (u32, &str)> {
+        self.names.iter().map(|(pid, name)| (*pid, name.as_str()))
+    }
+
+    pub(super) fn source(&self) -> Source {
         Source::summary("proc/*/comm", format!("{} names", self.names.len()))
     }
 }
@@ -101,7 +114,7 @@ fn name(root: &Root, pid: u32) -> Reading<String> {
 /// Process 2 of a host is `kthreadd`, and of a container it is another or none. But a tree may lack process 2 for want of
 /// interest: it is a container when it has a mark, or when `capture.toml` says that the host was one without.
 pub(super) fn is_in_container(root: &Root) -> bool {
-    name(root, 2).value().is_none_or(|name| name != "kthreadd") && (root.may_be_unmarked_container() || is_marked(root))
+    name(root, 2).value().is_none_or(|name| name != KTHREADD) && (root.may_be_unmarked_container() || is_marked(root))
 }
 
 fn is_marked(root: &Root) -> bool {

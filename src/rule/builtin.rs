@@ -25,6 +25,8 @@ pub static FILES: &[(&str, &str)] = &[
     ("rps_xps", include_str!("../../rules/rps_xps.toml")),
     ("watchdog", include_str!("../../rules/watchdog.toml")),
     ("timer_migration", include_str!("../../rules/timer_migration.toml")),
+    ("rcuo_placement", include_str!("../../rules/rcuo_placement.toml")),
+    ("strangers", include_str!("../../rules/strangers.toml")),
     // boot
     ("boot_line", include_str!("../../rules/boot_line.toml")),
     ("boot_consistency", include_str!("../../rules/boot_consistency.toml")),
