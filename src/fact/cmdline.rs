@@ -3,6 +3,8 @@
 //! Sources: `next_arg` in lib/cmdline.c, `parse_args` in kernel/params.c, kernel/sched/isolation.c,
 //! kernel/rcu/tree_nocb.h, arch/x86/kernel/process.c and Documentation/admin-guide/kernel-parameters.txt of Linux 6.12.
 
+use std::collections::BTreeSet;
+
 use super::host::quoted;
 use super::{Cause, Doubt, Fact, Host, Kind, Look, Observation, Read, Source, Value};
 use crate::cpuset::{BootGrammar, CpuSet, ListError};
@@ -172,11 +174,9 @@ impl BootLine {
     /// The entries of an environment that stand on the line as parameters with a value. What the kernel does not take, and
     /// does not look like a module's, it hands to its first process so.
     pub(crate) fn handed_to_init<'e>(&self, environ: &'e str) -> impl Iterator<Item = &'e str> {
-        let is_on_the_line = |entry: &&str| {
-            let is_it = |param: &Param| param.value.is_some() && param.to_string() == **entry;
-            self.params.iter().any(|param| !param.name.contains('.') && is_it(param))
-        };
-        environ.split('\0').filter(is_on_the_line)
+        let may_be = |param: &&Param| param.value.is_some() && !param.name.contains('.');
+        let on_the_line: BTreeSet<String> = self.params.iter().filter(may_be).map(Param::to_string).collect();
+        environ.split('\0').filter(move |entry| on_the_line.contains(*entry))
     }
 
     /// Is the line as long as the kernel's buffer, so that more may have stood on it?

@@ -116,6 +116,8 @@ const OTHERS: &[&str] = &[
 const NAMED: usize = 16;
 /// Shorter names are near too many others to be taken for misspelt.
 const SHORTEST_MISSPELT: usize = 7;
+/// No name is longer by as much as may be wrong.
+const LONGEST_MISSPELT: usize = 32;
 /// As many letters may be wrong, missing or too many.
 const MISSPELT_BY: usize = 2;
 
@@ -209,7 +211,7 @@ fn has_open_quote(param: &Param) -> bool {
 /// The parameter that a name was meant for, where the kernel has none of that name.
 fn meant(param: &Param) -> Option<&'static str> {
     let name = param.name.replace('-', "_");
-    if name.len() < SHORTEST_MISSPELT || known_names().any(|known| param.is(known)) {
+    if !(SHORTEST_MISSPELT..=LONGEST_MISSPELT).contains(&name.len()) || known_names().any(|known| param.is(known)) {
         return None;
     }
     let distance = |known: &str| strsim::damerau_levenshtein(&name.to_lowercase(), known);
