@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use clap::{Args, Command, ValueEnum};
 
+use quietcore::reading::printable;
+
 use crate::cpus::CpuList;
 use crate::experiment::{Effort, MEASUREMENTS, Measurement};
 
@@ -26,7 +28,7 @@ pub struct Common {
     pub cpus: Option<CpuList>,
 
     /// Samples of each row of the result
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub n: Option<u64>,
 
     /// How long to measure for each row instead: 2s, 20m, 2h
@@ -62,7 +64,7 @@ impl Format {
         json: impl FnOnce(&T) -> serde_json::Result<String>,
     ) -> serde_json::Result<String> {
         match self {
-            Format::Human => Ok(result.to_string()),
+            Format::Human => Ok(printable(&result.to_string()).into_owned()),
             Format::Json => json(result),
         }
     }

@@ -202,12 +202,14 @@ enum Nature {
 }
 
 impl Nature {
-    /// By its flags; where they do not show, by its name.
+    /// By its flags; where the kernel does not show them, by its name. Flags that cannot be read make it a user's: that is
+    /// advised against, where a name alone would excuse it.
     fn of(host: &Host<'_>, folder: &str, name: &str, leader: &CpuSet) -> Self {
         let stat = host.root.read_bytes(&format!("{folder}/stat"));
         match stat.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).parse(parse_flags) {
             Reading::Value(flags) => Self::of_flags(flags),
-            _ => Self::of_name(name, leader),
+            Reading::NotExposed | Reading::Unset => Self::of_name(name, leader),
+            Reading::Unreadable(_) | Reading::Malformed(_) => Self::User,
         }
     }
 

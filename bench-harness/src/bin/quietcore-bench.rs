@@ -72,10 +72,10 @@ fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
         let common = Common::from_arg_matches(matches)?;
         let experiment = (row.build)(matches)?;
         let report = in_session(&common, |session| session.measure(row.name, experiment.as_ref()))?;
+        print(&common.format.written(&report, Report::json)?)?;
         if let Some(folder) = &common.out {
             report.save(folder)?;
         }
-        print(&common.format.written(&report, Report::json)?)?;
         return Ok(if report.holds() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     if let Some((_, matches)) = matches.subcommand() {
@@ -87,16 +87,19 @@ fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     let common = Common::from_arg_matches(matches)?;
     let options::Lab { list, only, skip } = options::Lab::from_arg_matches(matches)?;
     let chosen = lab::choose(&only, &skip).map_err(|why| program().error(ErrorKind::ValueValidation, why))?;
+    if chosen.is_empty() {
+        return Err(program().error(ErrorKind::ValueValidation, "--only and --skip leave no measurement").into());
+    }
     if list {
         let lines: Vec<String> = chosen.iter().map(|row| format!("{:<12}{}\n", row.name, row.about)).collect();
         print(&lines.concat())?;
         return Ok(ExitCode::SUCCESS);
     }
     let lab = in_session(&common, |session| lab::Lab::run(&chosen, session))?;
+    print(&common.format.written(&lab, lab::Lab::json)?)?;
     if let Some(folder) = &common.out {
         lab.save(folder)?;
     }
-    print(&common.format.written(&lab, lab::Lab::json)?)?;
     Ok(match (lab.holds(), lab.broken.is_empty()) {
         (false, _) => ExitCode::FAILURE,
         (true, false) => ExitCode::from(INTERNAL),
@@ -108,6 +111,10 @@ fn run(matches: &ArgMatches) -> anyhow::Result<ExitCode> {
 fn in_session<T>(common: &Common, measure: impl FnOnce(&Session<'_>) -> anyhow::Result<T>) -> anyhow::Result<T> {
     let stop = signal::stop_flag().context("cannot install signal handlers")?;
     signal::keep_children().context("cannot install signal handlers")?;
+    // Not after minutes of measuring.
+    if let Some(folder) = &common.out {
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
     let audit = gate::admit(common.plan.as_deref(), common.ungated, gate::audit)?;
     let bar = Bar::new();
     let (cpus, effort) = (common.cpus.clone(), common.effort());

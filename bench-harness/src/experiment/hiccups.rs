@@ -17,6 +17,7 @@ use crate::cpus::{self, CpuList};
 use crate::gaps::{Gap, Gaps, Meter, Seen};
 use crate::picture::{Axis, Picture, Scale, Series, Shape, Unit};
 use crate::summary::Summary;
+use crate::sys::scheduler::run_as_other;
 use crate::table::Table;
 use crate::text::{self, strerror};
 use crate::threads::{join, pin};
@@ -139,7 +140,8 @@ impl Experiment for Options {
         let schedule = self.schedule(&lab.effort);
         let span = schedule.time.context("no time to observe for")?;
         let allowed = witness::allowed_cpus(std::process::id())?;
-        let threshold_ns = nanoseconds(self.threshold);
+        // A gap that must not be has to be seen.
+        let threshold_ns = nanoseconds(self.fail_above.map_or(self.threshold, |limit| limit.min(self.threshold)));
         let kept = (KEPT / lab.cpus.len().max(1)).clamp(KEPT_AT_LEAST, KEPT_AT_MOST);
         let mut runs = self
             .scenarios()
@@ -236,7 +238,7 @@ impl Arm for Run<'_> {
                 .filter(|_| scenario == Scenario::Shared)
                 .map(|place| {
                     let (cpu, over) = (place.cpu, &over);
-                    scope.spawn(move || spin(cpu, over))
+                    scope.spawn(move || spin(cpu, over, stop))
                 })
                 .collect();
             let meters: Vec<_> = self
@@ -286,10 +288,12 @@ fn settle(scenario: Scenario, cpu: u32, allowed: &CpuList) -> anyhow::Result<()>
     }
 }
 
-/// The rival: takes what it can get of the CPU.
-fn spin(cpu: u32, over: &AtomicBool) -> anyhow::Result<()> {
+/// The rival: takes what it can get of the CPU, as a normal thread whatever the harness is. In real time it would not let the
+/// meter begin.
+fn spin(cpu: u32, over: &AtomicBool, stop: &AtomicBool) -> anyhow::Result<()> {
+    run_as_other().context("cannot leave the real-time policy")?;
     pin(cpu)?;
-    while !over.load(Ordering::Relaxed) {
+    while !over.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed) {
         std::hint::spin_loop();
     }
     Ok(())

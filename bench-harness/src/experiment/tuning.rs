@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, FromArgMatches, ValueEnum};
+use rustix::io::Errno;
 use serde_json::{Map, Value};
 
 use super::rounds::{Sampler, Schedule, Trial, sample_arms};
@@ -21,6 +22,7 @@ use crate::latency::{self, Request};
 use crate::load::{Kind, Load};
 use crate::oneway::{self, Course, PATIENCE, interval};
 use crate::samples::Samples;
+use crate::text::strerror;
 use crate::wire::Socket;
 use crate::witness;
 
@@ -162,10 +164,11 @@ impl Arm<'_> {
 
 /// Why idle states cannot be capped: no device, or no permission.
 fn no_cap(error: &std::io::Error) -> Skip {
-    match error.kind() {
-        std::io::ErrorKind::NotFound => Skip(format!("not exposed here ({})", latency::DEVICE)),
-        _ => Skip(format!("{}: {error}", latency::DEVICE)),
+    if error.kind() == std::io::ErrorKind::NotFound {
+        return Skip(format!("not exposed here ({})", latency::DEVICE));
     }
+    let why = Errno::from_io_error(error).map_or_else(|| error.to_string(), strerror);
+    Skip(format!("{}: {why}", latency::DEVICE))
 }
 
 impl Sampler for Arm<'_> {

@@ -226,7 +226,7 @@ impl Drop for Running {
 /// Starts a race that would take long, and waits until its server is busy; returns that server's pid too.
 fn long_race() -> (Running, u32) {
     let mut command = bench();
-    command.args(["echo", "--ungated", "--n", "100000000", "--warmup", "100", "--trials", "1", "--only", "fastpath"]);
+    command.args(["echo", "--ungated", "--n", "10000000", "--warmup", "100", "--trials", "1", "--only", "fastpath"]);
     let bench = Running(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
     let deadline = Instant::now() + PATIENCE;
     loop {
