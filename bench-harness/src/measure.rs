@@ -3,27 +3,20 @@
 use std::fmt;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::ops::Range;
+use std::sync::atomic::AtomicBool;
 
 use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::clock::{Clock, Monotonic};
+use crate::experiment::Interrupted;
+use crate::experiment::rounds::Trial;
 use crate::frame::{self, FRAME_BYTES, Frame};
 use crate::invocation::{Measure, Name};
 use crate::samples::Samples;
 use crate::summary::Summary;
 use crate::text::{strerror, unless_reader_left};
 use crate::wire::{Socket, Wire};
-
-/// How many round trips, and how many before them that do not count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Trips {
-    /// Discarded first.
-    pub warmup: u64,
-    /// Sampled.
-    pub n: u64,
-}
 
 /// Why a run of round trips ended early. Iterations are counted from the first warm-up trip, from 0.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
@@ -42,35 +35,14 @@ pub enum Broken {
         /// Why.
         errno: Errno,
     },
-}
-
-/// Makes `trips` synchronous round trips over `wire` and records a sample, in nanoseconds, of each that counts.
-///
-/// Whether it waits or spins for the answer is up to the socket: `EAGAIN` goes round.
-pub fn round_trips(
-    wire: &mut impl Wire,
-    clock: &impl Clock,
-    trips: Trips,
-    samples: &mut Samples,
-) -> Result<(), Broken> {
-    exchange(wire, clock, 0..trips.warmup, |_| {})?;
-    exchange(wire, clock, trips.warmup..trips.warmup + trips.n, |ns| samples.record(ns))
-}
-
-/// Makes the round trips whose numbers are `iterations` and hands each duration, in nanoseconds, to `sample`.
-fn exchange(
-    wire: &mut impl Wire,
-    clock: &impl Clock,
-    iterations: Range<u64>,
-    mut sample: impl FnMut(u64),
-) -> Result<(), Broken> {
-    for iteration in iterations {
-        sample(round_trip(wire, clock, iteration)?);
-    }
-    Ok(())
+    /// The user asked for the end.
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
 }
 
 /// Makes round trip number `iteration` and returns its duration in nanoseconds.
+///
+/// Whether it waits or spins for the answer is up to the socket: `EAGAIN` goes round.
 #[inline]
 pub fn round_trip(wire: &mut impl Wire, clock: &impl Clock, iteration: u64) -> Result<u64, Broken> {
     let request = frame::request(iteration);
@@ -150,13 +122,15 @@ pub fn run(name: &Name, ask: &Measure, out: &mut impl Write) -> Result<(), Measu
     let host = ask.host.to_string_lossy();
     let ip: Ipv4Addr = host.parse().map_err(|_| MeasureError::NotAnAddress(host.clone().into_owned()))?;
     let target = SocketAddrV4::new(ip, ask.port);
-    let trips = Trips { warmup: ask.warmup, n: ask.n };
+    // A signal ends this program by itself.
+    let stop = AtomicBool::new(false);
+    let trial = Trial { warmup: ask.warmup, n: ask.n, time: None, stop: &stop };
     let mut samples =
         usize::try_from(ask.n).ok().and_then(|n| Samples::with_capacity(n).ok()).ok_or(MeasureError::TooMany(ask.n))?;
     let mut wire = Socket::connect(target).map_err(|errno| MeasureError::Connect { target, errno })?;
     let head = format!(": measure target={target} n={} warmup={}\n", ask.n, ask.warmup);
     put(out, &[name.as_bytes(), head.as_bytes()])?;
-    round_trips(&mut wire, &Monotonic, trips, &mut samples)?;
+    trial.run(&Monotonic, &mut samples, |i| round_trip(&mut wire, &Monotonic, i))?;
     // There is at least one sample: `n` is not 0, and every trip that counted left one.
     let Some(summary) = Summary::of(samples.as_slice()) else { return Ok(()) };
     let tag = ask.tag.as_deref().map_or(b"-".as_slice(), std::os::unix::ffi::OsStrExt::as_bytes);
@@ -269,23 +243,29 @@ mod tests {
         }
     }
 
+    /// Two trips to warm up, and three that count.
+    fn trips(peer: &mut Slower, clock: &Hand, samples: &mut Samples) -> Result<(), Broken> {
+        let stop = AtomicBool::new(false);
+        let trial = Trial { warmup: 2, n: 3, time: None, stop: &stop };
+        trial.run(clock, samples, |i| round_trip(peer, clock, i))
+    }
+
     #[test]
     fn warm_up_is_discarded_and_the_rest_counted_in_order() {
         let mut peer = Slower::new();
         let clock = peer.clock.clone();
         let mut samples = Samples::with_capacity(3).unwrap();
-        round_trips(&mut peer, &clock, Trips { warmup: 2, n: 3 }, &mut samples).unwrap();
+        trips(&mut peer, &clock, &mut samples).unwrap();
         assert_eq!(samples.as_slice(), [30, 40, 50]);
         assert_eq!(peer.calls, "srsrsrsrsr");
     }
 
     #[test]
     fn iterations_are_counted_from_the_warm_up() {
-        let trips = Trips { warmup: 2, n: 3 };
         let broken = |peer: &mut Slower| {
             let clock = peer.clock.clone();
             let mut samples = Samples::default();
-            round_trips(peer, &clock, trips, &mut samples).unwrap_err()
+            trips(peer, &clock, &mut samples).unwrap_err()
         };
         assert_eq!(broken(&mut Slower { spoil: Some(0), ..Slower::new() }), Broken::Mismatch(0));
         assert_eq!(broken(&mut Slower { close: Some(3), ..Slower::new() }), Broken::Closed(3));

@@ -14,8 +14,9 @@ use quietcore_bench::clock::Monotonic;
 use quietcore_bench::echo::Discipline;
 use quietcore_bench::echo::fast::Fast;
 use quietcore_bench::echo::naive::Naive;
+use quietcore_bench::experiment::rounds::Trial;
 use quietcore_bench::frame::{FRAME_BYTES, Frame};
-use quietcore_bench::measure::{Trips, round_trips};
+use quietcore_bench::measure::round_trip;
 use quietcore_bench::samples::Samples;
 use quietcore_bench::wire::{Socket, Wire, wait_readable};
 use rustix::io::Errno;
@@ -79,6 +80,13 @@ impl Wire for Counted {
     }
 }
 
+/// What the client does.
+fn trips(wire: &mut impl Wire, warmup: u64, n: u64, samples: &mut Samples) {
+    let stop = AtomicBool::new(false);
+    let trial = Trial { warmup, n, time: None, stop: &stop };
+    trial.run(&Monotonic, samples, |i| round_trip(wire, &Monotonic, i)).unwrap();
+}
+
 /// Serves one real client with `discipline` in this thread, the accept included, and counts.
 fn cost<D: Discipline>(discipline: &D) -> Cost {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -88,7 +96,7 @@ fn cost<D: Discipline>(discipline: &D) -> Cost {
         let mut wire = Socket::connect(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)).unwrap();
         let mut samples = Samples::with_capacity(usize::try_from(MESSAGES).unwrap()).unwrap();
         let before = allocations();
-        round_trips(&mut wire, &Monotonic, Trips { warmup: 0, n: MESSAGES }, &mut samples).unwrap();
+        trips(&mut wire, 0, MESSAGES, &mut samples);
         assert_eq!(allocations(), before, "the client's loop allocates");
     });
     assert!(wait_readable(&listener, Duration::from_secs(30)).unwrap());
@@ -136,7 +144,7 @@ impl Wire for Mirror {
 fn the_client_allocates_nothing_within_its_capacity() {
     let mut samples = Samples::with_capacity(100).unwrap();
     let before = allocations();
-    round_trips(&mut Mirror([0; FRAME_BYTES]), &Monotonic, Trips { warmup: 10, n: 100 }, &mut samples).unwrap();
+    trips(&mut Mirror([0; FRAME_BYTES]), 10, 100, &mut samples);
     assert_eq!(allocations(), before);
     assert_eq!(samples.as_slice().len(), 100);
 }
