@@ -1,5 +1,7 @@
 //! Where the time comes from. A trait, so that a test can hold the clock.
 
+use std::time::Duration;
+
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
@@ -35,6 +37,11 @@ impl Alarm for Monotonic {
         // The caller has to look at the clock again in any case.
         let _ = clock_nanosleep_absolute(ClockId::Monotonic, &Timespec { tv_sec, tv_nsec });
     }
+}
+
+/// A time in nanoseconds; the longest that there is where it is longer, 584 years.
+pub fn in_ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A time of one of the kernel's clocks in nanoseconds.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::clock::{Clock, nanoseconds};
+use crate::clock::{Clock, in_ns, nanoseconds};
 use crate::sys::counter;
 
 /// Something that counts at an even rate.
@@ -118,7 +118,7 @@ fn distrust(clocksource: Option<&str>) -> Option<&'static str> {
 
 /// The length of a tick in nanoseconds, by two looks at `clock`, `span` apart.
 pub fn calibrate(ticks: &impl Ticks, clock: &impl Clock, span: Duration) -> f64 {
-    let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+    let span = in_ns(span);
     let (first_tick, first_ns) = bracketed(ticks, clock);
     loop {
         let (tick, ns) = bracketed(ticks, clock);

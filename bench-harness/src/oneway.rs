@@ -19,7 +19,7 @@ use rustix::thread::set_current_timer_slack;
 use serde_json::{Map, Value};
 
 use crate::caveat::Caveat;
-use crate::clock::{Alarm, Clock, Monotonic};
+use crate::clock::{Alarm, Clock, Monotonic, in_ns};
 use crate::experiment::rounds::{Schedule, Trial};
 use crate::experiment::{Interrupted, Row};
 use crate::frame::{FRAME_BYTES, Stamp};
@@ -118,7 +118,7 @@ impl Course {
         let ledger = &mut ledger;
         let flow = Flow::default();
         let flow = &flow;
-        let interval = u64::try_from(self.interval.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let interval = in_ns(self.interval).max(1);
         let (ready, start) = channel::<()>();
         let send = move |receiver: Peer<'_>| {
             // The sender wakes up in time or not at all: what the kernel adds by default is a third of the spin.
@@ -247,7 +247,7 @@ impl Slots {
 
     /// Waits for the next slot and takes it; says what the clock shows then.
     fn wait(&mut self, clock: &impl Alarm, go_on: impl Fn() -> Result<(), Interrupted>) -> Result<u64, Interrupted> {
-        let patience = u64::try_from(PATIENCE.as_nanos()).unwrap_or(u64::MAX);
+        let patience = in_ns(PATIENCE);
         loop {
             go_on()?;
             let now = clock.now_ns();
@@ -279,7 +279,7 @@ fn send(
     for seq in 0..whole {
         if seq == trial.warmup {
             slots.missed = 0;
-            let time = trial.time.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+            let time = trial.time.map(in_ns);
             end = time.map_or(u64::MAX, |time| slots.next.saturating_add(time));
         }
         let Ok(send_ns) = slots.wait(clock, go_on) else { break };

@@ -1,7 +1,7 @@
 //! What the host does to a thread that wants to run alone: when it did not run, for how long, and what that costs a message.
 
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
@@ -12,12 +12,13 @@ use serde_json::{Map, Value, json};
 use super::rounds::{Arm, Effort, Schedule, interleave};
 use super::{Claim, Experiment, Findings, Lab, Measurement, Raw, Roles, Row};
 use crate::caveat::Caveat;
+use crate::clock::in_ns;
 use crate::counter::{self, Counter, Cpu, Source, Ticks, precise};
 use crate::cpus::{self, CpuList};
 use crate::gaps::{Gap, Gaps, Meter, Seen};
+use crate::load::{Kind, Load};
 use crate::picture::{Axis, Picture, Scale, Series, Shape, Unit};
 use crate::summary::Summary;
-use crate::sys::scheduler::run_as_other;
 use crate::table::Table;
 use crate::text::{self, strerror};
 use crate::threads::{join, pin};
@@ -141,7 +142,7 @@ impl Experiment for Options {
         let span = schedule.time.context("no time to observe for")?;
         let allowed = witness::allowed_cpus(std::process::id())?;
         // A gap that must not be has to be seen.
-        let threshold_ns = nanoseconds(self.fail_above.map_or(self.threshold, |limit| limit.min(self.threshold)));
+        let threshold_ns = in_ns(self.fail_above.map_or(self.threshold, |limit| limit.min(self.threshold)));
         let kept = (KEPT / lab.cpus.len().max(1)).clamp(KEPT_AT_LEAST, KEPT_AT_MOST);
         let mut runs = self
             .scenarios()
@@ -193,6 +194,11 @@ struct Round {
 }
 
 impl Place {
+    /// What takes from the meter's CPU all that it can get.
+    fn rival(&self) -> anyhow::Result<Load> {
+        Load::start(Kind::Spin, 1, &CpuList::from_iter([self.cpu]))
+    }
+
     /// The gaps that were kept, round by round.
     fn kept(&self) -> impl Iterator<Item = (&Round, &[Gap])> {
         let kept = self.gaps.kept();
@@ -221,26 +227,21 @@ impl Arm for Run<'_> {
     /// Every meter runs in a thread of its own, and this one sleeps until they are done: it wakes up for nothing, since
     /// the meters look at the stop flag themselves.
     fn turn(&mut self) -> anyhow::Result<()> {
-        let over = AtomicBool::new(false);
         let ready = Barrier::new(self.meters.len());
         let (scenario, counter, stop, allowed) = (self.scenario, self.counter, self.stop, self.allowed);
         let meter = |span: Duration| Meter {
             threshold: counter.ticks(self.threshold_ns),
-            span: counter.ticks(nanoseconds(span)),
-            unwatched: counter.ticks(nanoseconds(UNWATCHED)),
+            span: counter.ticks(in_ns(span)),
+            unwatched: counter.ticks(in_ns(UNWATCHED)),
             stop,
         };
         let (warmup, measured) = (meter(WARMUP), meter(self.span));
+        // Until the end of the turn, on every way out.
+        let _rivals = match scenario {
+            Scenario::Alone | Scenario::Free => Vec::new(),
+            Scenario::Shared => self.meters.iter().map(Place::rival).collect::<anyhow::Result<_>>()?,
+        };
         thread::scope(|scope| {
-            let rivals: Vec<_> = self
-                .meters
-                .iter()
-                .filter(|_| scenario == Scenario::Shared)
-                .map(|place| {
-                    let (cpu, over) = (place.cpu, &over);
-                    scope.spawn(move || spin(cpu, over, stop))
-                })
-                .collect();
             let meters: Vec<_> = self
                 .meters
                 .iter_mut()
@@ -264,9 +265,7 @@ impl Arm for Run<'_> {
                     })
                 })
                 .collect();
-            let mut results: Vec<anyhow::Result<()>> = meters.into_iter().map(join).collect();
-            over.store(true, Ordering::Relaxed);
-            results.extend(rivals.into_iter().map(join));
+            let results: Vec<anyhow::Result<()>> = meters.into_iter().map(join).collect();
             results.into_iter().collect()
         })
     }
@@ -286,21 +285,6 @@ fn settle(scenario: Scenario, cpu: u32, allowed: &CpuList) -> anyhow::Result<()>
         Scenario::Alone | Scenario::Shared => pin(cpu),
         Scenario::Free => cpus::pin_to(allowed).map_err(|errno| anyhow!("cannot roam: {}", strerror(errno))),
     }
-}
-
-/// The rival: takes what it can get of the CPU, as a normal thread whatever the harness is. In real time it would not let the
-/// meter begin.
-fn spin(cpu: u32, over: &AtomicBool, stop: &AtomicBool) -> anyhow::Result<()> {
-    run_as_other().context("cannot leave the real-time policy")?;
-    pin(cpu)?;
-    while !over.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed) {
-        std::hint::spin_loop();
-    }
-    Ok(())
-}
-
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// What a meter found, in nanoseconds.
@@ -430,7 +414,7 @@ impl Options {
         if let Some(limit) = self.fail_above {
             claims.extend(found.iter().map(|meter| Claim {
                 claim: format!("{}: no gap is longer than {limit:?}", meter.name),
-                holds: meter.longest_ns <= nanoseconds(limit),
+                holds: meter.longest_ns <= in_ns(limit),
                 measured: format!("the longest is {:?}", Duration::from_nanos(meter.longest_ns)),
                 required: true,
             }));

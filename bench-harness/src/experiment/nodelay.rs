@@ -55,11 +55,8 @@ impl Experiment for NoDelay {
     }
 
     fn run(&self, lab: &Lab<'_>) -> anyhow::Result<Findings> {
-        let cpus = match lab.two_cpus(ROLES) {
-            Ok(cpus) => cpus,
-            Err(Skip(why)) => return Ok(findings(ARMS.map(|(name, _)| Row::skipped(name, &why)).into())),
-        };
-        let mut arms = ARMS.map(|(name, nodelay)| Arm { name, nodelay, cpus });
+        let cpus = lab.two_cpus(ROLES);
+        let mut arms = ARMS.map(|(name, nodelay)| Arm { name, nodelay, cpus: cpus.clone() });
         let mut samplers = arms.each_mut().map(|arm| arm as &mut dyn Sampler);
         let (rows, caveats) = sample_arms(&mut samplers, lab.effort.shared(REAL, QUICK), lab)?;
         let mut findings = findings(rows);
@@ -78,7 +75,7 @@ fn findings(arms: Vec<Row>) -> Findings {
 struct Arm {
     name: &'static str,
     nodelay: bool,
-    cpus: [u32; 2],
+    cpus: Result<[u32; 2], Skip>,
 }
 
 impl Sampler for Arm {
@@ -87,12 +84,13 @@ impl Sampler for Arm {
     }
 
     fn trial(&mut self, trial: &Trial<'_>, samples: &mut Samples) -> anyhow::Result<Map<String, Value>> {
+        let cpus = self.cpus.clone()?;
         let (client, server) = connection().context("cannot connect over loopback")?;
         for socket in [&client, &server] {
             socket.set_patience(PATIENCE).context("cannot limit how long a socket waits")?;
         }
         client.set_nodelay(self.nodelay).context("cannot set TCP_NODELAY")?;
-        trips::run(self.cpus, trial, samples, Client(client), Server { socket: server, request: [0; REQUEST], have: 0 })
+        trips::run(cpus, trial, samples, Client(client), Server { socket: server, request: [0; REQUEST], have: 0 })
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{Interrupted, Lab, Raw, Row, Skip, Step, go_on};
 use crate::caveat::Caveat;
-use crate::clock::Clock;
+use crate::clock::{Clock, in_ns};
 use crate::samples::Samples;
 use crate::summary::Summary;
 
@@ -151,7 +151,7 @@ impl Trial<'_> {
             self.go_on()?;
             once(i)?;
         }
-        let limit = self.time.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        let limit = self.time.map(in_ns);
         let begin = clock.now_ns();
         let mut lost = 0;
         for i in 0..self.n {

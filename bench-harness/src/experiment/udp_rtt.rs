@@ -65,11 +65,8 @@ impl Experiment for Options {
     }
 
     fn run(&self, lab: &Lab<'_>) -> anyhow::Result<Findings> {
-        let cpus = match lab.two_cpus(ROLES) {
-            Ok(cpus) => cpus,
-            Err(Skip(why)) => return Ok(findings(Way::ALL.map(|way| Row::skipped(way.name(), &why)).into())),
-        };
-        let mut arms = Way::ALL.map(|way| Arm { way, cpus, size: self.size });
+        let cpus = lab.two_cpus(ROLES);
+        let mut arms = Way::ALL.map(|way| Arm { way, cpus: cpus.clone(), size: self.size });
         let mut samplers = arms.each_mut().map(|arm| arm as &mut dyn Sampler);
         let (rows, caveats) = sample_arms(&mut samplers, lab.effort.shared(REAL, QUICK), lab)?;
         let mut findings = findings(rows);
@@ -91,7 +88,7 @@ fn findings(arms: Vec<Row>) -> Findings {
 
 struct Arm {
     way: Way,
-    cpus: [u32; 2],
+    cpus: Result<[u32; 2], Skip>,
     size: u16,
 }
 
@@ -101,6 +98,7 @@ impl Sampler for Arm {
     }
 
     fn trial(&mut self, trial: &Trial<'_>, samples: &mut Samples) -> anyhow::Result<Map<String, Value>> {
+        let cpus = self.cpus.clone()?;
         let (client, server) = Socket::udp_pair().context("cannot open two sockets")?;
         for socket in [&client, &server] {
             match self.way {
@@ -110,7 +108,7 @@ impl Sampler for Arm {
         }
         let end =
             |socket| Datagrams { socket, out: vec![0; self.size.into()], room: vec![0; usize::from(self.size) + 1] };
-        trips::run(self.cpus, trial, samples, end(client), end(server))
+        trips::run(cpus, trial, samples, end(client), end(server))
     }
 }
 

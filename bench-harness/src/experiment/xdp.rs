@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use super::rounds::{Sampler, Trial, sample_arms};
 use super::{Claim, Experiment, Findings, Lab, Measurement, Roles, Row, Schedule, Skip};
 use crate::caveat::Caveat;
+use crate::clock::in_ns;
 use crate::filter;
 use crate::frame::Stamp;
 use crate::oneway::{self, Course, Inbox, PATIENCE, Received, Tally};
@@ -126,7 +127,7 @@ impl Experiment for Options {
         };
         let mut findings = Findings { sample: Some(oneway::SAMPLE), arms, caveats, ..Findings::default() };
         findings.summary = Map::from_iter([
-            ("gap_ns".to_owned(), u64::try_from(self.gap.as_nanos()).unwrap_or(u64::MAX).into()),
+            ("gap_ns".to_owned(), in_ns(self.gap).into()),
             ("xdp_mode".to_owned(), self.xdp_mode.name().into()),
         ]);
         findings.claims = claims(&findings);

@@ -62,6 +62,12 @@ pub struct Outcome {
     pub reason: String,
 }
 
+/// Likely reasons that several figures share: a wake-up that takes long, one that is not needed, and spinning that is
+/// disturbed.
+const DEEP: &str = "a CPU that wakes up from a deep idle state, or shares itself with others";
+const AWAKE: &str = "a CPU that does not go to sleep between messages";
+const RIVAL: &str = "something else runs on one of the two CPUs, or they share no cache";
+
 /// Every order, in the order of the measurements.
 pub const ORDERS: &[Order] = &[
     Order {
@@ -116,8 +122,8 @@ pub const ORDERS: &[Order] = &[
         from: 3_000.0,
         to: 40_000.0,
         unit: Unit::Time,
-        below: "a CPU that does not go to sleep between messages",
-        above: "a CPU that wakes up from a deep idle state, or shares itself with others",
+        below: AWAKE,
+        above: DEEP,
     },
     Order {
         what: "cache line, two CPUs",
@@ -128,7 +134,7 @@ pub const ORDERS: &[Order] = &[
         to: 500.0,
         unit: Unit::Time,
         below: "two threads of one core",
-        above: "something else runs on one of the two CPUs, or they share no cache",
+        above: RIVAL,
     },
     Order {
         what: "UDP round trip, blocking",
@@ -138,8 +144,8 @@ pub const ORDERS: &[Order] = &[
         from: 8_000.0,
         to: 25_000.0,
         unit: Unit::Time,
-        below: "a CPU that does not go to sleep between messages",
-        above: "a CPU that wakes up from a deep idle state, or shares itself with others",
+        below: AWAKE,
+        above: DEEP,
     },
     Order {
         what: "UDP round trip, blocking, p99.9",
@@ -150,7 +156,7 @@ pub const ORDERS: &[Order] = &[
         to: 200_000.0,
         unit: Unit::Time,
         below: "a quiet host",
-        above: "a CPU that wakes up from a deep idle state, or shares itself with others",
+        above: DEEP,
     },
     Order {
         what: "UDP round trip, spinning",
@@ -161,7 +167,7 @@ pub const ORDERS: &[Order] = &[
         to: 5_000.0,
         unit: Unit::Time,
         below: "a quicker way through the kernel",
-        above: "something else runs on one of the two CPUs, or they share no cache",
+        above: RIVAL,
     },
     Order {
         what: "TCP in two writes, nodelay",
@@ -171,8 +177,8 @@ pub const ORDERS: &[Order] = &[
         from: 10_000.0,
         to: 30_000.0,
         unit: Unit::Time,
-        below: "a CPU that does not go to sleep between messages",
-        above: "a CPU that wakes up from a deep idle state, or shares itself with others",
+        below: AWAKE,
+        above: DEEP,
     },
     Order {
         what: "TCP in two writes, no nodelay",
@@ -237,8 +243,8 @@ pub const ORDERS: &[Order] = &[
         from: 4_000.0,
         to: 15_000.0,
         unit: Unit::Time,
-        below: "a CPU that does not go to sleep between messages",
-        above: "a CPU that wakes up from a deep idle state, or shares itself with others",
+        below: AWAKE,
+        above: DEEP,
     },
     Order {
         what: "one way, blocking, p99.9",
@@ -249,7 +255,7 @@ pub const ORDERS: &[Order] = &[
         to: 100_000.0,
         unit: Unit::Time,
         below: "a quiet host",
-        above: "a CPU that wakes up from a deep idle state, or shares itself with others",
+        above: DEEP,
     },
     Order {
         what: "one way, spinning",
@@ -260,7 +266,7 @@ pub const ORDERS: &[Order] = &[
         to: 4_000.0,
         unit: Unit::Time,
         below: "a quicker way through the kernel",
-        above: "something else runs on one of the two CPUs, or they share no cache",
+        above: RIVAL,
     },
     Order {
         what: "one way, spinning, p99.9",
@@ -271,7 +277,7 @@ pub const ORDERS: &[Order] = &[
         to: 20_000.0,
         unit: Unit::Time,
         below: "a quiet host",
-        above: "something else runs on one of the two CPUs, or they share no cache",
+        above: RIVAL,
     },
     Order {
         what: "one way by io_uring",

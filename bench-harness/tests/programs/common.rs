@@ -1,5 +1,6 @@
 //! What the tests of the built programs share. Deadlines are generous: they tell a hang from a slow host.
 
+use std::fs;
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
@@ -47,6 +48,14 @@ pub(crate) fn free_port() -> u16 {
 /// The CPUs online in the system, highest last.
 pub(crate) fn last_cpu() -> u32 {
     quietcore_bench::cpus::online().unwrap().highest().unwrap()
+}
+
+/// Waits until a child has as many threads: what it does before it makes them is done.
+pub(crate) fn wait_for_threads(child: &mut Child, count: usize) {
+    while fs::read_dir(format!("/proc/{}/task", child.id())).unwrap().count() < count {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it had {count} threads");
+        thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// Sends a signal to a child that has not been waited for.

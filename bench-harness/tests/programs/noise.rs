@@ -2,13 +2,11 @@
 
 use std::fs;
 use std::process::Stdio;
-use std::thread;
-use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::common::{bench, last_cpu, parsed, run, signal, wait};
+use crate::common::{bench, last_cpu, parsed, run, signal, wait, wait_for_threads};
 
 const SHORT: [&str; 4] = ["hiccups", "--ungated", "--seconds", "0.1"];
 
@@ -88,10 +86,7 @@ fn the_user_ends_it() {
     child.args(["hiccups", "--ungated", "--scenario", "shared", "--seconds", "3600"]).stdout(Stdio::piped());
     let mut child = child.spawn().unwrap();
     // The meter and its rival run: the handlers are there.
-    while fs::read_dir(format!("/proc/{}/task", child.id())).unwrap().count() < 3 {
-        assert!(child.try_wait().unwrap().is_none());
-        thread::sleep(Duration::from_millis(5));
-    }
+    wait_for_threads(&mut child, 3);
     signal(&child, Signal::INT);
     assert_eq!(wait(&mut child).code(), Some(130));
 }

@@ -1,13 +1,11 @@
 //! Measurements of messages between two threads, as built: what they report, what they skip, and that they end.
 
-use std::fs;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::common::{bench, last_cpu, measured, quick, run, signal, wait};
+use crate::common::{bench, last_cpu, measured, quick, run, signal, wait, wait_for_threads};
 
 /// Checks that an arm has this many samples and an orderly ladder.
 fn has_samples(arm: &Value, n: u64) {
@@ -36,10 +34,7 @@ fn ends_when_the_user_wants(args: &[&str]) {
         command.args(args).arg("--ungated").stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         // Both threads run: the handlers are there.
-        while fs::read_dir(format!("/proc/{}/task", child.id())).unwrap().count() < 3 {
-            assert!(child.try_wait().unwrap().is_none(), "{args:?}");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait_for_threads(&mut child, 3);
         signal(&child, with);
         assert_eq!(wait(&mut child).code(), Some(130), "{args:?}");
     }
