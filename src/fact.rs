@@ -431,6 +431,15 @@ pub(crate) fn count(n: usize, noun: &str) -> String {
     if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
 }
 
+/// `a, b, and 12 more`: the first `most` of some things, and how many are left out.
+pub(crate) fn first_few(things: &[impl fmt::Display], most: usize) -> String {
+    let mut text: Vec<String> = things.iter().take(most).map(ToString::to_string).collect();
+    if things.len() > most {
+        text.push(format!("and {} more", things.len() - most));
+    }
+    text.join(", ")
+}
+
 /// One word with blanks, newlines and NULs around it removed.
 ///
 /// # Errors

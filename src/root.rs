@@ -140,6 +140,11 @@ pub struct Listing {
 }
 
 impl Listing {
+    /// What is to be said of entries that the limit left out: nothing, where there are none.
+    pub fn whole(&self) -> Reading<()> {
+        if self.cut { Reading::Unreadable(Obstacle::Other("too many entries".to_owned())) } else { Reading::Value(()) }
+    }
+
     /// The numbers of the entries called `prefix` and a decimal number (`cpu3`, a process, an interrupt line), ascending.
     pub fn numbers(&self, prefix: &str) -> Vec<u32> {
         let number = |entry: &Entry| {

@@ -279,10 +279,7 @@ pub(crate) fn walk(root: &Root) -> Walk {
             break;
         }
         let Reading::Value(listing) = listing else { continue };
-        if listing.cut {
-            let cut: Reading<()> = Reading::Unreadable(Obstacle::Other("too many entries".to_owned()));
-            found.unseen.extend(Doubt::of(&path, &cut).map(|doubt| (path.clone(), doubt)));
-        }
+        found.unseen.extend(Doubt::of(&path, &listing.whole()).map(|doubt| (path.clone(), doubt)));
         let has = |name: &str| listing.entries.iter().any(|entry| entry.name == name);
         let has_cpuset = listing.entries.iter().any(|entry| entry.name.starts_with("cpuset."));
         let is_barren = depth > 0 && has("cgroup.procs") && !has_cpuset && !has("cpuset");

@@ -6,9 +6,11 @@ use std::rc::Rc;
 
 use super::cmdline::{self, IsolCpus};
 use super::host::Look;
-use super::{Bearing, Cause, Doubt, Fact, Family, Host, Kind, Member, Note, Observation, Read, Source, Value};
+use super::{
+    Bearing, Cause, Doubt, Fact, Family, Host, Kind, Member, Note, Observation, Read, Source, Value, first_few,
+};
 use crate::cpuset::CpuSet;
-use crate::reading::{Obstacle, Reading};
+use crate::reading::Reading;
 
 const IRQ: &str = "proc/irq";
 /// The mask that new lines get.
@@ -90,8 +92,8 @@ pub(super) fn read_lines(host: &Host<'_>) -> Family {
         }
     };
     if listing.cut {
-        let why = Reading::Unreadable(Obstacle::Other("too many entries".to_owned()));
-        return Family { members: why, sources: Vec::new(), notes: Vec::new() };
+        let members = listing.whole().map(|()| Vec::new());
+        return Family { members, sources: Vec::new(), notes: Vec::new() };
     }
     let mut judged = Judged::of(host);
     let mut is_any_handler_shown = false;
@@ -210,11 +212,7 @@ impl Family {
 
 /// `lines 26,28`, cut after a few.
 fn named(lines: &[u32]) -> String {
-    let mut text: Vec<String> = lines.iter().take(NAMED_LINES).map(u32::to_string).collect();
-    if lines.len() > NAMED_LINES {
-        text.push(format!("and {} more", lines.len() - NAMED_LINES));
-    }
-    format!("{} {}", if lines.len() == 1 { "line" } else { "lines" }, text.join(", "))
+    format!("{} {}", if lines.len() == 1 { "line" } else { "lines" }, first_few(lines, NAMED_LINES))
 }
 
 /// A line and its handlers.

@@ -6,7 +6,7 @@
 use rustix::io::Errno;
 
 use super::host::Look;
-use super::{Doubt, Fact, Host, Kind, Observation, Read, Source, count};
+use super::{Doubt, Fact, Host, Kind, Observation, Read, Source, count, first_few};
 use crate::cpuset::CpuSet;
 use crate::reading::{Obstacle, Reading};
 use crate::topology::NET;
@@ -100,6 +100,7 @@ impl Queues {
             other => return look.gap(&folder, &other),
         };
         self.interfaces += 1;
+        let hot = look.host.plan.hot_cpus();
         for number in listing.numbers(direction.prefix()) {
             let name = format!("{}{number}", direction.prefix());
             let path = format!("{folder}/{name}/{}", direction.file());
@@ -111,7 +112,7 @@ impl Queues {
             let mask = text.clone().parse(CpuSet::parse_mask).map(|mask| look.host.within_possible(mask));
             match mask {
                 Reading::Value(mask) => {
-                    if !mask.is_disjoint(&look.host.plan.hot_cpus()) {
+                    if !mask.is_disjoint(&hot) {
                         look.source(Source::of(&path, &text));
                     }
                     self.masks.push((format!("{interface} {name}"), mask));
@@ -133,15 +134,6 @@ impl Queues {
     }
 }
 
-/// `eth0 rx-0, eth0 rx-1`, cut after a few.
-fn named(queues: &[&str]) -> String {
-    let mut text: Vec<String> = queues.iter().take(NAMED_QUEUES).map(|&name| name.to_owned()).collect();
-    if queues.len() > NAMED_QUEUES {
-        text.push(format!("and {} more", queues.len() - NAMED_QUEUES));
-    }
-    text.join(", ")
-}
-
 fn rps_cpus(host: &Host<'_>) -> Observation {
     let mut look = Look::at(host);
     let listing = look.list(NET);
@@ -151,10 +143,7 @@ fn rps_cpus(host: &Host<'_>) -> Observation {
         for interface in listing.entries.iter().filter(|entry| entry.is_dir || entry.is_link) {
             queues.of_interface(&mut look, &interface.name, Direction::Receive);
         }
-        if listing.cut {
-            let why: Reading<()> = Reading::Unreadable(Obstacle::Other("too many entries".to_owned()));
-            look.gap(NET, &why);
-        }
+        look.gap(NET, &listing.whole());
         if queues.masks.is_empty() && !look.has_gap() {
             look.source(Source::unread::<()>(RPS, &Reading::NotExposed));
             return Reading::NotExposed;
@@ -165,7 +154,7 @@ fn rps_cpus(host: &Host<'_>) -> Observation {
         let touching: Vec<&str> =
             queues.masks.iter().filter(|(_, mask)| !mask.is_disjoint(&hot)).map(|(name, _)| name.as_str()).collect();
         if !touching.is_empty() {
-            look.note_failure(format!("rps_cpus of {}", named(&touching)));
+            look.note_failure(format!("rps_cpus of {}", first_few(&touching, NAMED_QUEUES)));
         }
         Reading::Value(steered)
     });
@@ -222,7 +211,7 @@ fn xps_shared(host: &Host<'_>) -> Observation {
         }
     }
     if !sharing.is_empty() {
-        look.note_failure(format!("xps_cpus of {}", named(&sharing)));
+        look.note_failure(format!("xps_cpus of {}", first_few(&sharing, NAMED_QUEUES)));
     }
     look.cpus(Reading::Value(shared))
 }
@@ -252,8 +241,8 @@ mod tests {
 
     #[test]
     fn a_note_names_a_few_queues() {
-        assert_eq!(named(&["eth0 rx-0"]), "eth0 rx-0");
-        assert!(named(&["eth0 rx-0"; 20]).ends_with("eth0 rx-0, and 14 more"));
+        assert_eq!(first_few(&["eth0 rx-0"], NAMED_QUEUES), "eth0 rx-0");
+        assert!(first_few(&["eth0 rx-0"; 20], NAMED_QUEUES).ends_with("eth0 rx-0, and 14 more"));
     }
 
     #[test]

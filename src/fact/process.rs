@@ -6,7 +6,7 @@
 use super::host::Look;
 use super::{Doubt, Fact, Host, Kind, Observation, Read, Source, Value};
 use crate::cpuset::{CpuSet, ListError};
-use crate::reading::{Obstacle, Reading};
+use crate::reading::Reading;
 use crate::root::Root;
 
 pub(super) const PROC: &str = "proc";
@@ -64,11 +64,7 @@ impl Processes {
             if is_in_container(host.root) {
                 return Reading::NotExposed;
             }
-            let mut processes = Self { names: Vec::new(), gap: None };
-            if listing.cut {
-                let why: Reading<()> = Reading::Unreadable(Obstacle::Other("too many entries".to_owned()));
-                processes.gap = Doubt::of(PROC, &why);
-            }
+            let mut processes = Self { names: Vec::new(), gap: Doubt::of(PROC, &listing.whole()) };
             for pid in listing.numbers("") {
                 match name(host.root, pid) {
                     Reading::Value(name) => processes.names.push((pid, name)),

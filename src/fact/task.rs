@@ -5,7 +5,7 @@
 
 use super::host::Look;
 use super::process::{KTHREADD, MARKS, PROC, Processes};
-use super::{Fact, Host, Kind, Observation, Read, Source, Value, count};
+use super::{Fact, Host, Kind, Observation, Read, Source, Value, count, first_few};
 use crate::cpuset::CpuSet;
 use crate::reading::{NotUnderstood, Obstacle, Reading, quote};
 
@@ -121,11 +121,7 @@ impl Named {
 fn named(tasks: &[Named]) -> String {
     let mut order: Vec<&Named> = tasks.iter().collect();
     order.sort_by_key(|task| (task.is_kernel, task.pid));
-    let mut text: Vec<String> = order.iter().take(NAMED_TASKS).map(ToString::to_string).collect();
-    if order.len() > NAMED_TASKS {
-        text.push(format!("and {} more", order.len() - NAMED_TASKS));
-    }
-    text.join(", ")
+    first_few(&order, NAMED_TASKS)
 }
 
 /// The processes, if kernel threads are among them.
@@ -268,9 +264,8 @@ impl Sorted<'_, '_> {
         let path = format!("{folder}/task");
         let numbers = match host.root.list(&path) {
             Reading::Value(listing) if !listing.cut => listing.numbers(""),
-            Reading::Value(_) => {
-                let why: Reading<()> = Reading::Unreadable(Obstacle::Other("too many entries".to_owned()));
-                self.unread(&path, &why);
+            Reading::Value(listing) => {
+                self.unread(&path, &listing.whole());
                 Vec::new()
             }
             // A tree that was taken without them.
