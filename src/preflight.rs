@@ -25,7 +25,7 @@ use crate::problem::{FileProblems, Problem};
 use crate::report::Report;
 use crate::root::{Root, RootError};
 use crate::rule::pack::BASE;
-use crate::rule::{Level, LoadErrors, Rule, RuleSet};
+use crate::rule::{Level, LoadErrors, Rule, RuleSet, builtin};
 use crate::topology::{Request, SuggestError, suggest};
 use crate::waiver::Waivers;
 
@@ -42,11 +42,15 @@ pub enum Packs {
 
 impl Packs {
     fn have(&self, rule: &Rule) -> bool {
-        let is_among = |names: &[&str]| rule.pack.is_none_or(|pack| names.contains(&pack));
+        let decides = matches!(self, Self::Deciding(_)) && rule.level == Level::Required;
+        decides || rule.pack.is_none_or(|pack| self.have_pack(pack))
+    }
+
+    fn have_pack(&self, pack: &str) -> bool {
         match self {
             Self::All => true,
-            Self::These(names) => is_among(names),
-            Self::Deciding(names) => rule.level == Level::Required || rule.pack == Some(BASE) || is_among(names),
+            Self::These(names) => names.contains(&pack),
+            Self::Deciding(names) => pack == BASE || names.contains(&pack),
         }
     }
 }
@@ -131,7 +135,7 @@ impl Preflight {
             Some(path) => Plan::load(path)?,
             None => suggested(&root)?,
         };
-        let mut rules = RuleSet::with_folders(&options.rules)?;
+        let mut rules = candidates(options, &plan)?;
         let mut waivers = match &options.waivers {
             Some(path) => Waivers::load(path, &rules)?,
             None => Waivers::default(),
@@ -158,6 +162,19 @@ fn suggested(root: &Root) -> Result<Plan, PreflightError> {
     // It has no file to be named by.
     plan.name.clear();
     Ok(plan)
+}
+
+/// The rules that may be judged. Where nothing but packs and ids of built-in rules chooses, the rest is not read: a rule
+/// takes longer to read than to judge. Waivers, and ids that no built-in rule has, are looked up among all.
+fn candidates(options: &Options, plan: &Plan) -> Result<RuleSet, LoadErrors> {
+    let by_plan = plan.require.iter().chain(plan.skip.iter().map(|skipped| &skipped.id)).map(|id| &id.value);
+    let named: Vec<&String> = by_plan.chain(&options.only).chain(&options.skip).collect();
+    let is_builtin = |id: &&String| builtin::FILES.iter().any(|(known, ..)| known == id);
+    if options.waivers.is_some() || !options.rules.is_empty() || !named.iter().all(is_builtin) {
+        return RuleSet::with_folders(&options.rules);
+    }
+    let by_pack = |pack: &str| options.only.is_empty() && options.packs.have_pack(pack);
+    RuleSet::builtin_where(|id, pack| by_pack(pack) || named.iter().any(|named| *named == id))
 }
 
 /// Raises the rules that the plan requires, and sees that it names no rule that there is not, and drops none that decides

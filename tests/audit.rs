@@ -21,7 +21,7 @@ use quietcore::rule::pack::BASE;
 use quietcore::rule::{Level, builtin as files};
 
 fn base() -> Vec<&'static str> {
-    files::FILES.iter().take(files::BASE).map(|(id, _)| *id).collect()
+    files::FILES.iter().take(files::BASE).map(|(id, ..)| *id).collect()
 }
 
 /// Names in one string, as the tables here have them.

@@ -62,7 +62,7 @@ fn every_rule_is_explained_in_79_columns() {
 /// The base rules are those that people argue about: what to know before believing them is written down.
 #[test]
 fn the_base_rules_have_notes() {
-    for (id, _) in &quietcore::rule::builtin::FILES[..quietcore::rule::builtin::BASE] {
+    for (id, ..) in &quietcore::rule::builtin::FILES[..quietcore::rule::builtin::BASE] {
         assert!(answer(&[id]).contains("\nWhat to know\n"), "{id}");
     }
 }

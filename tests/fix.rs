@@ -101,7 +101,7 @@ fn the_forms_for_the_fixtures() {
 fn every_form_speaks_of_every_failure() {
     for form in ["cmdline", "runtime", "systemd", "tuned"] {
         let told = of_fixture("bare", form);
-        for (id, _) in &quietcore::rule::builtin::FILES[..quietcore::rule::builtin::BASE] {
+        for (id, ..) in &quietcore::rule::builtin::FILES[..quietcore::rule::builtin::BASE] {
             let is_told = told.lines().any(|line| line.starts_with('#') && line.contains(id));
             assert!(is_told || *id == "rt_throttle", "{form} says nothing of {id}: {told}");
         }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use common::{CMDLINE, audit_dir, builtin, finding, gist};
 use quietcore::plan::Plan;
+use quietcore::rule::Level;
 use quietcore::rule::pack::{self, PACKS};
 use serde::Deserialize;
 use tempfile::TempDir;
@@ -238,6 +239,15 @@ fn cases_are_about_rules_that_there_are() {
     let stem = |entry: fs::DirEntry| entry.path().file_stem().unwrap().to_str().unwrap().to_owned();
     let files: BTreeSet<String> = fs::read_dir("tests/packs").unwrap().map(|entry| stem(entry.unwrap())).collect();
     assert_eq!(files, rules_of_packs());
+}
+
+/// What is not chosen is left unread by the pack of the table, and what decides is always chosen.
+#[test]
+fn the_table_of_files_has_the_packs_of_the_rules() {
+    for (rule, (id, pack, _)) in builtin().iter().zip(quietcore::rule::builtin::FILES) {
+        assert_eq!((rule.id.as_str(), rule.pack), (*id, Some(*pack)));
+        assert_eq!(rule.level == Level::Required, *pack == pack::BASE, "{id}");
+    }
 }
 
 #[test]

@@ -44,9 +44,17 @@ impl RuleSet {
     /// # Errors
     /// None in a released binary: a test loads them all.
     pub fn builtin() -> Result<Self, LoadErrors> {
+        Self::builtin_where(|_, _| true)
+    }
+
+    /// The rules that are built in, as far as `keep` wants them by id and pack; the others are not even read.
+    ///
+    /// # Errors
+    /// See [`RuleSet::builtin`].
+    pub fn builtin_where(keep: impl Fn(&str, &str) -> bool) -> Result<Self, LoadErrors> {
         let mut errors = Vec::new();
         let mut rules = Vec::new();
-        for (id, text) in builtin::FILES {
+        for (id, _, text) in builtin::FILES.iter().filter(|(id, pack, _)| keep(id, pack)) {
             match check::parse(&format!("rules/{id}.toml"), id, text, None) {
                 Ok(rule) => rules.push(rule),
                 Err(problems) => errors.push(LoadError::Problems(problems)),
